@@ -17,10 +17,11 @@ PATIENCE = timedelta(days=7)  # the first may evaluate for long; torchrun ends t
 
 @contextmanager
 def data_parallel() -> Iterator[Ranks]:
-    """Joins the ranks that torchrun started and yields them; yields `ALONE` without torchrun or with one process.
+    """Joins this process to the ranks that torchrun started, inside the `with` block, and yields the `Ranks`.
 
-    Agents that are made inside learn together with those of the other ranks, which have to make the same ones. The
-    first rank records the run; the others leave out run directories, callbacks and evaluations.
+    Without torchrun or with one process, yields `ALONE`. Agents that are made inside the block train together with
+    those of the other ranks, which have to make the same ones. The first rank records the run; the others leave out run
+    directories, callbacks and evaluations. Raises LostRankError if another rank ends or does not answer.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1 or "RANK" not in os.environ:
         yield ALONE

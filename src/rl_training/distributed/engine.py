@@ -11,7 +11,7 @@ Key = Any  # stands for a published request: what it is depends on the engine
 
 
 class SamplerLostError(Exception):
-    """Error for a sampler that was killed, hangs or raised: it will not answer, and must be launched again."""
+    """Error for a sampler that was killed, hangs or raised an error: it will not answer, and must be launched again."""
 
     def __init__(self, how: str, trace: str = "") -> None:
         super().__init__(how)
@@ -19,25 +19,37 @@ class SamplerLostError(Exception):
 
 
 class Engine(ABC):
-    """The transport between a learner and its samplers; every post must be followed by one `receive`."""
+    """The transport of calls from a learner to its samplers, numbered from 0, and of their answers.
+
+    Every `launch` and every `post` must be followed by one `receive`.
+    """
 
     capacity: int  # steps of every environment that one request may ask for
 
     @abstractmethod
     def launch(self, index: int) -> None:
-        """Starts a sampler, replacing an earlier one if there is any; it answers None when it is ready."""
+        """Starts sampler `index`, without waiting; ends an earlier one with this number.
+
+        The next `receive` returns None when the sampler is ready.
+        """
 
     @abstractmethod
     def publish(self, request: Request) -> Key:
-        """Stores a request where every sampler can read it, and returns its key; the oldest may be overwritten."""
+        """Stores a request where every sampler can read it, and returns the key under which samplers are asked for it.
+
+        May overwrite the oldest request that is stored.
+        """
 
     @abstractmethod
     def post(self, index: int, method: str, *arguments: Any) -> None:
-        """Asks a sampler to call one of its methods."""
+        """Asks sampler `index` to call one of its methods, without waiting; `receive` returns the answer."""
 
     @abstractmethod
     def receive(self, index: int) -> Any:
-        """Waits for the oldest pending answer and returns it; raises SamplerLostError if there will be none."""
+        """Waits for the answer of sampler `index` to its oldest open call, and returns it.
+
+        Raises SamplerLostError if there will be none.
+        """
 
     @abstractmethod
     def close(self) -> None:

@@ -21,7 +21,10 @@ def make_sampled_collector(
     mode: CompileMode = False,
     columns: Sequence[Column] = (),
 ) -> SampledCollector:
-    """Returns a collector that waits for the samplers or, with a lag, one that lets them run ahead."""
+    """Returns a collector of the steps that samplers take, and starts the samplers.
+
+    With `sampling.lag`, the samplers work ahead of the learner; without, the learner waits for them.
+    """
     assert explore, "samplers collect for training"
     kind = PipelinedCollector if env.sampling.lag else SampledCollector
     collector = kind(env, policy, seed=seed, columns=columns)

@@ -17,7 +17,7 @@ from rl_training.runtime.worth_compiling import CompileMode
 
 @dataclass(frozen=True, kw_only=True)
 class Assignment:
-    """Everything that a sampler is built from."""
+    """The arguments that a sampler is built from: its environments, the policy, and the columns that it records."""
 
     index: int
     rows: range  # of the run's environments, those that it steps
@@ -30,7 +30,7 @@ class Assignment:
 
 
 class Carry(NamedTuple):
-    """The observations, memory and episode starts that the next step needs, with a row for every environment."""
+    """The observations, policy memory and episode starts that the next step needs, with a row for every environment."""
 
     obs: Tree
     memory: Memory
@@ -38,7 +38,7 @@ class Carry(NamedTuple):
 
 
 class SamplingMode(NamedTuple):
-    """The manner in which steps are taken; equal in all processes, so that they compute the same."""
+    """The settings of a request's steps: their number, random or by policy, compile mode, threads, precision."""
 
     num_steps: int
     uniform: bool  # by a policy that acts at random, not by the one whose weights are sent
@@ -49,7 +49,7 @@ class SamplingMode(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A request for steps, the same for every sampler."""
+    """A request for steps, equal for all samplers: how to take them, the policy's weights, and torch's random state."""
 
     sampling: SamplingMode
     weights: tuple[Tensor, ...]  # of the policy: parameters, then buffers; () where it acts at random
@@ -62,7 +62,7 @@ def weights_of(policy: Policy) -> list[Tensor]:
 
 
 class Block(NamedTuple):
-    """The steps that one sampler took for a request."""
+    """One sampler's answer to a request: its steps, and the observations, memory and random state after them."""
 
     steps: Transition  # [time, own environments]
     carry: Carry

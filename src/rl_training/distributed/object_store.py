@@ -16,16 +16,19 @@ T = TypeVar("T")
 
 
 class StoreFullError(ValueError):
-    """Error for an object store of Ray that stayed full; it ends the run."""
+    """Error for an object store of Ray that stayed full for `PATIENCE_S` seconds; it ends the run."""
 
 
 def full_errors(ray: Any) -> tuple[type[Exception], ...]:
-    """Returns the errors that Ray raises if its object store, or the disk that it spills to, is full."""
+    """Returns the exception classes that Ray raises if its object store, or the disk it spills to, is full."""
     return ray.exceptions.ObjectStoreFullError, ray.exceptions.OutOfDiskError
 
 
 def when_there_is_room(ray: Any, what: str, attempt: Callable[[], T]) -> T:
-    """Returns the result of `attempt`; repeats it for up to `PATIENCE_S` seconds while the object store is full."""
+    """Calls `attempt` and returns its result; calls it again while Ray's object store is full.
+
+    Raises StoreFullError after `PATIENCE_S` seconds. `what` names in messages the data that need room.
+    """
     started, pause = time.monotonic(), FIRST_PAUSE_S
     for tries in itertools.count():
         try:

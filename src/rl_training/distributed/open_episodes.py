@@ -9,9 +9,9 @@ import torch
 
 
 class OpenEpisodes:
-    """The start and actions of every environment's open episode, in the form of `EpisodeLog`.
+    """The start of each environment's open episode and the actions since; checkpoints contain both.
 
-    Checkpoints contain it, and a sampler that replaces another re-runs it.
+    A sampler that replaces a lost one repeats these actions, to bring the environments back to where they were.
     """
 
     def __init__(self, num_envs: int) -> None:
@@ -19,14 +19,18 @@ class OpenEpisodes:
         self.actions: list[list[np.ndarray]] = [[] for _ in range(num_envs)]  # in pieces
 
     def begin(self, starts: Mapping[int, dict]) -> None:
-        """Starts new logs in the environments of `starts`, which maps them to how their episode began."""
+        """Empties the logs of the environments in `starts`, because new episodes begin there.
+
+        `starts` maps the number of an environment to how its episode began, for example `{"seed": 3}`.
+        """
         for env, start in starts.items():
             self.starts[env], self.actions[env] = start, []
 
     def add(self, actions: np.ndarray, ended: np.ndarray, starts: Mapping[int, dict]) -> None:
-        """Adds [time, env] actions in the environments' units; drops those of episodes that ended, by the mask `ended`.
+        """Appends [time, env] actions, in the environments' units, to the logs of the episodes that are still open.
 
-        `starts` maps an environment to how its newest episode began, if an earlier one ended here.
+        `ended`, [time, env], marks the last steps of episodes: actions up to them are dropped. `starts` maps the number
+        of an environment in which an episode ended to how its newest episode began.
         """
         self.begin(starts)
         for env in range(len(self.starts)):
@@ -36,7 +40,7 @@ class OpenEpisodes:
                 self.actions[env].append(piece)
 
     def rows(self) -> list[dict]:
-        """Returns the start and actions of every episode, as `HostEnv.get_state` does."""
+        """Returns a dict per environment: its open episode's `start` and `actions`, one tensor, [time, ...]."""
         for env, pieces in enumerate(self.actions):
             self.actions[env] = [np.concatenate(pieces)] if pieces else []
         return [
@@ -45,6 +49,6 @@ class OpenEpisodes:
         ]
 
     def load(self, rows: list[dict]) -> None:
-        """Replaces the log by saved rows."""
+        """Replaces the logs of all environments by rows that `rows()` returned."""
         self.starts = [row["start"] for row in rows]
         self.actions = [[row["actions"].numpy().copy()] if len(row["actions"]) else [] for row in rows]

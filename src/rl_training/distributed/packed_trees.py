@@ -16,7 +16,10 @@ PLAIN = "plain"  # the name under which everything that is no tensor travels
 
 
 def pack(tree: dict) -> tuple[Tensor, list[Segment]]:
-    """Returns a tree as a message of bytes, and its row segments; segments in files are sent by path."""
+    """Packs a tree of tensors, JSON values and row segments into one uint8 tensor; returns it and the tree's segments.
+
+    The rows of a segment are packed, too, unless the segment is in a file: then only the file's path and digest are.
+    """
     tensors: dict[str, Tensor] = {}
     segments: dict[str, Segment] = {}
     plain = split_tensors(tree, "tree", tensors, segments)
@@ -33,7 +36,10 @@ def pack(tree: dict) -> tuple[Tensor, list[Segment]]:
 
 
 def unpack(message: Tensor) -> tuple[dict, list[Segment]]:
-    """Returns the tree and row segments of a message; rows that were sent stay in memory until they are written."""
+    """Unpacks a message that `pack` made; returns the tree and its row segments.
+
+    Segments that are in files are opened; the others keep the rows that were sent in memory.
+    """
     tensors = load(message.numpy().tobytes())
     plain = json.loads(tensors.pop(PLAIN).numpy().tobytes())
     segments: dict[str, Segment] = {}

@@ -20,7 +20,10 @@ from rl_training.runtime.seeding import derived
 
 
 class FragmentOrder(NamedTuple):
-    """A fragment that is due and has not been used yet."""
+    """An order to the samplers for one fragment (the steps of an iteration) that the learner has not used yet.
+
+    It holds a copy of the weights to act with. `key` is None until the samplers are asked.
+    """
 
     version: int  # of the policy that acts in it
     weights: tuple[Tensor, ...]  # a copy: the policy has learned since
@@ -28,12 +31,12 @@ class FragmentOrder(NamedTuple):
 
 
 class PipelinedCollector(SampledCollector):
-    """A collector of fragments (one iteration's steps); number k uses the policy before fragment k - lag was used.
+    """A collector whose samplers work ahead of the learner, with a policy that is older by a fixed lag.
 
-    When fragment k is first needed, the current policy is sent for fragment k + lag, so samplers always have work, and
-    no more than `lag` fragments wait. The lag does not depend on timing, and random numbers follow from the seed and
-    the number of the fragment: the run is the same for any number of samplers, and after a pause. Random steps that
-    fill a replay are taken in step with the learner.
+    A fragment is the steps of one iteration. When the learner first needs fragment k, the current policy is sent for
+    fragment k + lag, so samplers always have work, and no more than `lag` fragments wait. The lag does not depend on
+    timing, and random numbers follow from the seed and the number of the fragment: the run is the same for any number
+    of samplers, and after a pause. Random steps that fill a replay are taken in step with the learner.
     """
 
     def __init__(self, env: SampledEnv, policy: Policy, *, seed: int, columns: Sequence[Column] = ()) -> None:
@@ -62,7 +65,10 @@ class PipelinedCollector(SampledCollector):
             yield from self.take(policy, num_steps - size)
 
     def next_fragment(self, policy: Policy) -> Transition:
-        """Sends the policy for a later fragment, waits for the next one, and returns its steps."""
+        """Waits for the next fragment, and returns its steps, [time, env]; stores the columns of its ended episodes.
+
+        Before it waits, it sends the policy's current weights to the samplers for a later fragment.
+        """
         missing = self.lag + 1 - len(self.orders)
         newest = tuple(x.detach().cpu().clone() for x in weights_of(policy)) if missing else ()
         due = [*self.orders, *[FragmentOrder(self.begun, newest)] * missing]
@@ -93,7 +99,10 @@ class PipelinedCollector(SampledCollector):
         return {"sampling/lag_max": float(max(lags))} | share
 
     def state_dict(self) -> dict:
-        """Returns the state without waiting for pending fragments: their weights are saved, and they are redone."""
+        """Returns the collector's state, without waiting for fragments that samplers are working on.
+
+        Of those it holds the policy's version and weights, with which a resumed run collects them again.
+        """
         return super().state_dict() | {
             "begun": self.begun,
             "left": None if self.left is None else dict(self.left._asdict()),
@@ -115,7 +124,7 @@ class PipelinedCollector(SampledCollector):
 
 
 def by_name(columns: dict[int, EpisodeColumns], num_steps: int, num_envs: int) -> EpisodeColumns:
-    """Returns the columns of ended episodes, given by step, as [time, env] tensors by name; NaN where there is none."""
+    """Turns columns of ended episodes, given by step, into a [time, env] tensor for each name; NaN where none ended."""
     names = dict.fromkeys(name for said in columns.values() for name in said)
     nothing = no_values(num_envs)
     rows = {name: [columns.get(time, {}).get(name, nothing) for time in range(num_steps)] for name in names}
@@ -123,7 +132,7 @@ def by_name(columns: dict[int, EpisodeColumns], num_steps: int, num_envs: int) -
 
 
 def read_steps(state: dict) -> Transition:
-    """Returns the transition that a checkpoint's collector state holds; checks its tensors."""
+    """Returns the steps in a checkpoint's collector state; raises TypeError if one of its values is no tensor."""
     for name, value in state.items():
         if name != "columns":
             saved_tensors(value, f"collector.left.{name}")

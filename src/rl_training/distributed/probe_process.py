@@ -30,7 +30,7 @@ Build = Callable[[EnvConfig], VectorEnv]
 
 
 class ProbeTask(NamedTuple):
-    """Everything that the probe needs in another process."""
+    """The arguments of an environment's probe in another process: its config, and a function that builds it."""
 
     env: EnvConfig
     build: Build
@@ -39,7 +39,10 @@ class ProbeTask(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The result of the probe, or the error that it raised."""
+    """The result of an environment's probe, sent by its process: `different`, or a description of the error it raised.
+
+    An answer describes an error if `said` is not empty.
+    """
 
     different: str | None = None
     error: BaseException | None = None  # itself, where that can be sent
@@ -48,7 +51,11 @@ class Answer(NamedTuple):
 
 
 def probe_apart(config: EnvConfig, build: Build) -> str | None:
-    """Runs `probe` in another process: returns its result, raises its error, or SamplerLostError if it is lost."""
+    """Tries out an environment in another process: returns in what a copy restored from a saved state differs, or None.
+
+    Waits for the result. Raises the error that the environment raised, or SamplerLostError if the process dies or
+    hangs.
+    """
     context: Any = multiprocessing.get_context(METHOD)
     if METHOD == "forkserver":
         context.set_forkserver_preload(PRELOADED)
@@ -75,7 +82,11 @@ def probe_apart(config: EnvConfig, build: Build) -> str | None:
 
 
 def wait_for(pipe: Connection, beats: Any, timeout_s: float | None) -> Answer:
-    """Returns the probe's answer; raises SamplerLostError if its process gives no sign of life for too long."""
+    """Waits for the answer of the process that tries out an environment, and returns it; raises EOFError if that died.
+
+    Raises SamplerLostError if `beats`, which that process counts up, stands still for `timeout_s` seconds and a margin.
+    With None it waits for ever.
+    """
     seen, since = 0, time.monotonic()
     for _ in itertools.count():
         if pipe.poll(LOOK_S):
@@ -89,7 +100,10 @@ def wait_for(pipe: Connection, beats: Any, timeout_s: float | None) -> Answer:
 
 
 def raised_error(config: EnvConfig, answer: Answer) -> BaseException:
-    """Returns the error that the probe raised, with its traceback as a note."""
+    """Returns the error that an answer describes, with its traceback as a note.
+
+    It is the original error or, if that could not be sent, an EnvFailedError.
+    """
     error: BaseException = EnvFailedError(f"env.id={config.id!r} raised {answer.said} in its first steps: correct it")
     if answer.error is not None:
         error = answer.error
@@ -98,7 +112,7 @@ def raised_error(config: EnvConfig, answer: Answer) -> BaseException:
 
 
 def try_out(wrapped: CloudpickleWrapper, pipe: Connection, beats: Any) -> None:
-    """Runs the probe in this process and sends its answer through the pipe."""
+    """Tries out the environment of a wrapped `ProbeTask` in this process, and sends an `Answer` through the pipe."""
     for number in (signal.SIGINT, signal.SIGTERM):  # sent to a whole group: the learner decides, and ends this process
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=end_with_learner, daemon=True).start()
@@ -114,14 +128,14 @@ def try_out(wrapped: CloudpickleWrapper, pipe: Connection, beats: Any) -> None:
 
 
 def count(beats: Any) -> None:
-    """Counts up for ever, as a sign that this process can run Python."""
+    """Counts `beats.value` up for ever, as a sign that this process can run Python; never returns."""
     for _ in itertools.count():
         beats.value += 1
         time.sleep(LOOK_S)
 
 
 class ReportedWhole(Reported):
-    """A context that sends an exception itself, if it can be sent, with its description."""
+    """A context manager that sends an exception of its block through the pipe, as an `Answer`, and suppresses it."""
 
     def message(self, error: Exception) -> tuple:
         said, trace = super().message(error)

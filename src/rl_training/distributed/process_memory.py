@@ -19,7 +19,7 @@ MOST_STEPS = 512
 
 
 class Written(NamedTuple):
-    """The part of a block that a sampler writes to shared memory; the rest is small, and sent."""
+    """The tensors of a block that a sampler writes to shared memory; the rest is small, and sent through a pipe."""
 
     steps: Transition
     carry: Carry
@@ -27,7 +27,7 @@ class Written(NamedTuple):
 
 
 class Slot(NamedTuple):
-    """The shared memory of one request and of the blocks that answer it."""
+    """The tensors in shared memory of one request (weights, random state) and of every sampler's answer to it."""
 
     weights: tuple[Tensor, ...]
     random: Tensor
@@ -35,14 +35,14 @@ class Slot(NamedTuple):
 
 
 class Published(NamedTuple):
-    """The slot of a request, and the part of it that is small enough to be sent."""
+    """The key of a request: the number of its slot in shared memory, and its settings, which go through a pipe."""
 
     slot: int
     sampling: SamplingMode
 
 
 class Memory:
-    """One piece of shared memory with slots for requests; it can be passed to a process when that is started."""
+    """A piece of shared memory for requests and samplers' blocks; can be passed to a process when that is started."""
 
     def __init__(
         self,
@@ -53,9 +53,10 @@ class Memory:
         slots: int,
         fragment: int,
     ) -> None:
-        """Allocates the slots; `request` and `block`, of one step in one environment, show the sizes.
+        """Allocates `slots` slots, each with room for `fragment` or more steps of the environments of all samplers.
 
-        Each slot has room for at least `fragment` steps.
+        `rows` has the environments of each sampler. `request` and `block`, of one step in one environment, show shapes
+        and types.
         """
         row = tree_map(lambda x: x[0, 0], block.steps)
         step = sum(x.element_size() * x.numel() for x in tree_leaves(row)) * rows[-1].stop
@@ -81,7 +82,7 @@ class Memory:
 
     @property
     def beats(self) -> Tensor:
-        """Returns the number of steps that each sampler has begun."""
+        """Returns the number of steps each sampler has begun: a tensor in shared memory that samplers count up."""
         return views(self.beat_slices, self.raw)
 
     @property

@@ -33,7 +33,7 @@ END_S = 5.0  # for a process to end by itself
 
 
 class Processes(Engine):
-    """An engine with one process per sampler; each ends when the learner closes its pipe or ends."""
+    """An engine with one process per sampler; a process ends when the learner closes its pipe or has ended."""
 
     def __init__(
         self,
@@ -103,7 +103,10 @@ class Processes(Engine):
         return Block(steps, written.carry, written.random, *sent)
 
     def answer(self, index: int) -> Any:
-        """Waits for a sampler's answer and returns it; raises SamplerLostError if it ends or stops taking steps."""
+        """Waits for the answer of sampler `index` and returns it as it was sent.
+
+        Raises SamplerLostError if the sampler's process ends or takes no step for too long.
+        """
         pipe, process = self.pipes[index], self.processes[index]
         assert pipe is not None
         assert process is not None
@@ -129,7 +132,7 @@ class Processes(Engine):
         return self.timeout_s + (MARGIN_S if self.has_stepped[index] else START_S)
 
     def end(self, index: int) -> None:
-        """Kills a sampler's process."""
+        """Kills the process of sampler `index` and closes its pipe; does nothing if none was started."""
         pipe, process = self.pipes[index], self.processes[index]
         if process is not None and pipe is not None:
             pipe.close()
@@ -141,7 +144,7 @@ class Processes(Engine):
 
 
 def end_all(processes: Sequence[BaseProcess | None], pipes: Sequence[Connection | None]) -> None:
-    """Closes the pipes, waits for the processes to end, and kills those that do not end in time."""
+    """Closes the pipes, waits up to `END_S` seconds for the processes to end, and kills those that have not."""
     for pipe in pipes:
         if pipe is not None:
             pipe.close()
@@ -155,10 +158,10 @@ def end_all(processes: Sequence[BaseProcess | None], pipes: Sequence[Connection 
 
 @contextmanager
 def main_module_hidden() -> Iterator[None]:
-    """Hides the user's script, so that a new process does not run it again; its objects are sent by value.
+    """Hides the user's script inside the `with` block: a process started there does not run the script again.
 
-    Does nothing in a process that multiprocessing started: there the script was imported already, and its objects are
-    sent by name.
+    Objects of the script are then sent by value. Does nothing in a process that multiprocessing started: there the
+    script was imported already, and its objects are sent by name.
     """
     script = sys.modules["__main__"]
     if script.__name__ == "__mp_main__":

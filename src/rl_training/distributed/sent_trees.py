@@ -10,20 +10,20 @@ from torch import Tensor
 
 
 class SentTensor(NamedTuple):
-    """A tensor in the form in which it is sent."""
+    """The values of a tensor as a numpy array, to be sent to another process."""
 
     values: np.ndarray
 
 
 def wrap_tensors(value: Any) -> Any:
-    """Returns the tree with every tensor replaced by an array."""
+    """Returns a copy of nested dicts, lists and tuples with a `SentTensor` in place of every tensor (on the CPU)."""
     if isinstance(value, Tensor):
         return SentTensor(value.numpy())
     return mapped(wrap_tensors, value)
 
 
 def unwrap_tensors(value: Any) -> Any:
-    """Returns the tree with every sent array replaced by a tensor with its own memory."""
+    """Returns a copy of nested dicts, lists and tuples with a tensor, in its own memory, for every `SentTensor`."""
     if isinstance(value, SentTensor):
         return torch.tensor(value.values)
     return mapped(unwrap_tensors, value)

@@ -17,7 +17,7 @@ TreeT = TypeVar("TreeT")
 
 @dataclass(frozen=True)
 class TensorSlice:
-    """The offset, shape and type of a tensor in shared memory."""
+    """The offset in bytes, shape and type of a tensor in shared memory."""
 
     offset: int
     shape: tuple[int, ...]
@@ -31,13 +31,16 @@ class TensorSlice:
 
 
 class Layout:
-    """An allocation of shared memory: tensors like those of example trees get slices, one after the other."""
+    """A plan of shared memory, in which tensors get slices one after the other; `size` bytes are planned so far."""
 
     def __init__(self) -> None:
         self.size = 0  # bytes so far
 
     def add(self, tree: TreeT, *leading: int) -> TreeT:
-        """Returns a tree of slices for tensors like those of `tree`, each with the dimensions `leading` in front."""
+        """Plans memory for tensors like those of `tree`, with dimensions `leading` put in front.
+
+        Returns a tree of their slices.
+        """
 
         def allocate(like: Tensor) -> TensorSlice:
             found = TensorSlice(self.size, (*leading, *like.shape), like.dtype)
@@ -49,5 +52,5 @@ class Layout:
 
 
 def views(slices: TreeT, memory: Any) -> TreeT:
-    """Returns the tree of tensors at these slices of the memory."""
+    """Returns the tensors at these slices of `memory`, as views that share it, in a tree of the same structure."""
     return tree_map(lambda one: one.view(memory), slices)
