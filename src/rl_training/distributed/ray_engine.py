@@ -49,7 +49,10 @@ class RayEngine(Engine):
         self.check_room()
 
     def check_room(self) -> None:
-        """Warns if the cluster has fewer CPUs than samplers, so that some will wait; more machines may still join."""
+        """Logs a warning if the cluster has fewer CPUs than there are samplers, because some will then wait.
+
+        This is no error: more machines may still join.
+        """
         cpus = self.cpus()
         if cpus < len(self.actors):
             log.warning(
@@ -74,14 +77,22 @@ class RayEngine(Engine):
         return self.put(wrap_tensors(request))
 
     def post(self, index: int, method: str, *arguments: Any) -> None:
-        """Asks an actor to call a method; published requests go by reference, other large arguments by the store."""
+        """Asks actor `index` to call a method of its sampler; published requests are sent by reference.
+
+        Waits only while Ray's object store has no room for other arguments; raises StoreFullError if that takes too
+        long.
+        """
         number, call, given = next(self.numbers), self.actors[index].call, wrap_tensors(arguments)
         what = f"what sampler {index} gets"
         reference = when_there_is_room(self.ray, what, lambda: call.remote(number, method, *given))
         self.posted[index].append((number, reference))
 
     def receive(self, index: int) -> Any:
-        """Returns the oldest pending answer; asks for it again if the object store had no room for it."""
+        """Waits for actor `index`'s answer to its oldest open call, and returns it.
+
+        Asks for the answer again while the object store has no room for it. Raises SamplerLostError if the actor is
+        lost, EnvFailedError if it is not built in time, StoreFullError if the store stays full.
+        """
         number, reference = self.posted[index].pop(0)
         again = (self.actors[index].again.remote(number) for _ in itertools.count())
         asked = itertools.chain([reference], again)
@@ -104,7 +115,10 @@ class RayEngine(Engine):
             raise SamplerLostError(f"was lost: {first_line(error)}", str(error)) from error
 
     def wait(self, index: int, reference: Any) -> None:
-        """Waits until an answer is ready; raises an error if the actor stops taking steps or is not built in time."""
+        """Waits until the answer of actor `index` behind `reference` is ready.
+
+        Raises SamplerLostError if the actor stops taking steps, EnvFailedError if it is not built in time.
+        """
         seen, since = -1, time.monotonic()
         for _ in itertools.count():
             ready, _ = self.ray.wait([reference], timeout=LOOK_S)
@@ -123,7 +137,7 @@ class RayEngine(Engine):
                 raise SamplerLostError(f"has not taken a step for {waited:.0f} s (env.timeout_s={self.timeout_s:g})")
 
     def beats(self, index: int) -> int:
-        """Returns the number of steps that an actor has begun; -1 if it does not answer."""
+        """Returns the number of steps that actor `index` has begun; -1 if it does not answer in `LOOK_S` seconds."""
         errors = self.ray.exceptions
         try:
             asked = self.actors[index].count_beats.options(concurrency_group=BEATS).remote()
@@ -176,7 +190,11 @@ class Actor:
 
 
 def connect(num_cpus: int, engine: int) -> Any:
-    """Returns the module `ray`, connected to the cluster of RAY_ADDRESS or to a local one that is started here."""
+    """Returns the module `ray`, connected to the cluster of RAY_ADDRESS or, without it, to a new local one.
+
+    A connection that exists is used. The local cluster has `num_cpus` CPUs; `disconnect` with the same id `engine` ends
+    it. Raises ConfigError if Ray is not installed or the cluster cannot be reached.
+    """
     try:
         import ray
     except ImportError as error:
@@ -197,7 +215,7 @@ def connect(num_cpus: int, engine: int) -> Any:
 
 
 def join(ray: Any, address: str) -> None:
-    """Connects to a running cluster; raises ConfigError if it cannot be reached, without Ray's long retries."""
+    """Connects to the cluster at `address`; raises ConfigError if it cannot be reached, without Ray's long retries."""
     host, _, port = address.rpartition(":")
     try:
         if host and port.isdigit():
@@ -211,7 +229,10 @@ def join(ray: Any, address: str) -> None:
 
 
 def start_local(ray: Any, num_cpus: int) -> None:
-    """Starts a local cluster whose actors have the learner's priority; by default theirs would be lower."""
+    """Starts a local cluster with `num_cpus` CPUs and connects to it.
+
+    Its actors get the learner's priority; by default theirs would be lower.
+    """
     ray.init(
         address="local",  # Ray would look for a cluster that runs on this machine, and refuse to join it with num_cpus
         num_cpus=num_cpus,
@@ -223,7 +244,10 @@ def start_local(ray: Any, num_cpus: int) -> None:
 
 
 def disconnect(ray: Any, engine: int) -> None:
-    """Shuts down a cluster that was started here once no engine uses it any more."""
+    """Notes that `engine`, an id that `connect` got, is done with Ray.
+
+    Shuts down a cluster that this process started, once no engine uses it any more.
+    """
     if engine in OWN_CLUSTER:
         OWN_CLUSTER.remove(engine)
         if not OWN_CLUSTER:

@@ -24,8 +24,8 @@ HOST = torch.device("cpu")
 class SampledCollector(LocalCollector):
     """A collector that sends weights and random state to samplers, and gets the steps one process would have taken.
 
-    Samplers act on the host. The state of the environments, the policy's memory and the running returns are kept here
-    after every block of steps, as in a process that steps the environments itself.
+    Samplers act on the CPU. After every block of steps the learner has the state of the environments, the policy's
+    memory and the running returns, as a process does that steps the environments itself.
     """
 
     env: SampledEnv  # pyrefly: ignore (narrower than the base, and never reassigned)
@@ -53,7 +53,10 @@ class SampledCollector(LocalCollector):
         return steps if self.send_steps is None else self.send_steps(steps)
 
     def take(self, policy: Policy, num_steps: int) -> Iterator[Transition]:
-        """Yields `num_steps` steps of every environment, in parts; a part's episodes are counted just before."""
+        """Yields `num_steps` steps of every environment as parts, [time, env], one after the other.
+
+        Counts the episodes that ended in a part before it yields the part.
+        """
         pool = self.env.pool
         for done in range(0, num_steps, pool.engine.capacity):
             size = min(pool.engine.capacity, num_steps - done)
@@ -67,13 +70,20 @@ class SampledCollector(LocalCollector):
             yield steps
 
     def sampling_mode(self, num_steps: int, *, uniform: bool) -> SamplingMode:
-        """Returns the manner of these steps: the learner's current compile mode, threads and precision."""
+        """Returns the settings of a request for `num_steps` steps; `uniform` stands for random actions.
+
+        Compile mode, threads and precision are those of the learner now.
+        """
         return SamplingMode(
             num_steps, uniform, self.mode, torch.get_num_threads(), torch.get_float32_matmul_precision()
         )
 
     def join(self, blocks: Sequence[Block]) -> tuple[Transition, dict[int, EpisodeColumns]]:
-        """Returns the steps of all environments and the columns of ended episodes; keeps the carry that they led to."""
+        """Joins the samplers' blocks: returns the steps, [time, env], and the columns of ended episodes, by step.
+
+        Stores the observations, memory and episode starts after these steps, and logs the actions of open episodes.
+        Raises RuntimeError if the samplers' random states differ.
+        """
         check_random_numbers(blocks)
         steps = joined([block.steps for block in blocks], dim=1)
         self.obs, self.memory, self.first = joined([block.carry for block in blocks])
@@ -82,7 +92,10 @@ class SampledCollector(LocalCollector):
         return steps, self.join_columns([block.columns for block in blocks])
 
     def join_columns(self, parts: Sequence[dict[int, EpisodeColumns]]) -> dict[int, EpisodeColumns]:
-        """Returns the columns of ended episodes, by step, with a row for every environment."""
+        """Joins the samplers' columns of ended episodes: returns one tensor, [env], by step and name.
+
+        An entry is NaN if no episode with this column ended there.
+        """
         whole: dict[int, EpisodeColumns] = {}
         for rows, columns in zip(self.env.rows, parts, strict=True):
             for time, said in columns.items():
@@ -101,7 +114,10 @@ class SampledCollector(LocalCollector):
         return Carry(self.obs, self.memory, self.first)
 
     def revive(self, index: int) -> None:
-        """Restores the state of a lost sampler in its replacement, or else starts new episodes there."""
+        """Restores the state of lost sampler `index` in its replacement or, if that fails, starts new episodes there.
+
+        Episodes that are lost so are marked, and the next steps that are collected show them as truncated.
+        """
         fresh = self.env.revive(index, self.carry)
         if fresh is None:
             return
@@ -119,7 +135,10 @@ class SampledCollector(LocalCollector):
 
 
 def check_random_numbers(blocks: Sequence[Block]) -> None:
-    """Refuses samplers whose random states differ: later numbers would depend on the number of samplers."""
+    """Raises RuntimeError if the samplers' random states differ after their blocks.
+
+    Later random numbers would then depend on the number of samplers.
+    """
     if not all(torch.equal(blocks[0].random, block.random) for block in blocks):
         raise RuntimeError(
             "samplers drew different numbers of random numbers although they acted on as many rows: the policy draws by what "

@@ -25,10 +25,10 @@ T = TypeVar("T")
 
 
 class SampledEnv(HostEnv):
-    """A handle to environments in other processes; a local one (`here`) provides their spaces, and judges goals.
+    """The learner's handle to environments that samplers step in other processes.
 
-    It keeps the log of open episodes, so a checkpoint is the same tree as in one process, and a sampler that is lost
-    can be replaced.
+    A local environment (`here`) provides their spaces and computes the rewards of relabelled goals. The handle keeps
+    the log of open episodes, so a checkpoint is the same tree as in one process, and a lost sampler can be replaced.
     """
 
     state_kind: StateKind = "replayed"
@@ -44,7 +44,10 @@ class SampledEnv(HostEnv):
         self.hired: SamplerPool | None = None
 
     def hire(self, policy: Policy, columns: Sequence[Column], launcher: Launcher) -> None:
-        """Starts the samplers, which act with copies of this policy."""
+        """Starts the samplers, which act with copies of `policy`, and waits until they are ready; closes earlier ones.
+
+        `launcher` makes the engine from the samplers' assignments.
+        """
         registered = gym.registry.get(self.config.id)
         factory = find_factory(self.config.id)
         assignments = [
@@ -72,7 +75,7 @@ class SampledEnv(HostEnv):
         return self.hired
 
     def parts(self, tree: T) -> list[T]:
-        """Splits a tree with a row for each environment into the parts of the samplers."""
+        """Splits a tree of tensors with a row per environment into a list of trees: each sampler's rows."""
         return [tree_map(lambda x, rows=rows: x[rows.start : rows.stop], tree) for rows in self.rows]
 
     def reset(self, seed: int) -> Tree:
@@ -82,7 +85,7 @@ class SampledEnv(HostEnv):
         return self.obs
 
     def set_carry(self, carry: Carry) -> None:
-        """Sets the observations, memory and episode starts from which all samplers continue."""
+        """Gives all samplers the observations, memory and episode starts, a row per environment, to continue from."""
         self.pool.ask_all("set_carry", [(part,) for part in self.parts(carry)])
 
     def step(self, action: Tensor) -> EnvStep:
@@ -100,7 +103,10 @@ class SampledEnv(HostEnv):
         return True
 
     def revive(self, index: int, carry: Carry) -> Carry | None:
-        """Restores a lost sampler's state in its replacement; if that fails, returns the carry of new episodes."""
+        """Repeats a lost sampler's open episodes in its replacement, and returns None.
+
+        If that is not possible, it starts new episodes there and returns their observations, memory and episode starts.
+        """
         part, rows = self.parts(carry)[index], self.rows[index]
         state = {"episodes": self.episodes.rows()[rows.start : rows.stop], "obs": part.obs, "seed": self.seed}
         if self.state_kind != "boundary" and self.pool.ask(index, "restore", state):
@@ -118,7 +124,11 @@ class SampledEnv(HostEnv):
         return self.here.call(method, *arguments)
 
     def took(self, actions: Tensor, ended: Tensor, starts: dict[int, dict], obs: Tree) -> None:
-        """Logs [time, env] steps that samplers took, with actions in the environments' units."""
+        """Logs the steps that samplers took, and stores `obs`, the observations after them.
+
+        `actions`, [time, env], are in the environments' units; `ended`, [time, env], marks the ends of episodes;
+        `starts` maps the number of an environment to how its newest episode began.
+        """
         self.episodes.add(actions.numpy(), ended.numpy(), starts)
         self.obs = obs
 
@@ -133,5 +143,5 @@ class SampledEnv(HostEnv):
 
 
 def joined(parts: Sequence[T], dim: int = 0) -> T:
-    """Returns the rows of all samplers, concatenated along `dim`, as a copy."""
+    """Concatenates the samplers' trees of tensors along dimension `dim`, and returns one tree with its own memory."""
     return tree_map(lambda *rows: torch.cat(rows, dim), *parts)

@@ -17,7 +17,7 @@ from rl_training.runtime.worth_compiling import CompileMode
 
 
 class Sampler:
-    """A stepper of some of a run's environments; its answers depend on nothing but the calls that it gets."""
+    """A stepper of some of a run's environments with its own policy; its answers depend only on its calls."""
 
     def __init__(self, assignment: Assignment, beat: Callable[[], None] = lambda: None) -> None:
         given = assignment
@@ -31,22 +31,25 @@ class Sampler:
         self.mode: CompileMode = False
 
     def reset(self, seed: int) -> Tree:
-        """Resets its environments from the run's seed, and returns their observations."""
+        """Resets the sampler's environments, with seeds that follow from the run's, and returns their observations."""
         self.collector.obs = self.env.reset(seed)
         return self.collector.obs
 
     def restore(self, state: dict) -> bool:
-        """Re-runs the saved episodes; returns False if they went differently."""
+        """Repeats the saved episodes in the sampler's environments; returns False if they went differently."""
         return self.env.restore(state)
 
     def set_carry(self, carry: Carry) -> None:
-        """Continues from the given observations, memory and episode starts."""
+        """Sets the observations, memory and episode starts of the sampler's environments for the next `collect`."""
         self.collector.obs, self.collector.memory, self.collector.first = carry
 
     @plain_torch()
     @torch.no_grad()
     def collect(self, request: Request) -> Block:
-        """Takes steps with the request's weights and random state, and returns them."""
+        """Takes the steps of a request and returns them with the state after them.
+
+        Copies the request's weights into the sampler's policy, and sets torch's random state to the request's.
+        """
         sampling, collector = request.sampling, self.collector
         self.execute(sampling.mode)
         if not sampling.uniform:

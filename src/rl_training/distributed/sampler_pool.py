@@ -15,10 +15,10 @@ log = logging.getLogger(__name__)
 
 
 class SamplerPool:
-    """All samplers of a run; each gets the same requests, and one that is lost is launched again.
+    """The samplers of a run, which get the same requests; one that is lost is launched again.
 
     `revive` brings a new sampler to the state of the lost one. More than `restarts` losses within `window_s` seconds
-    end the run, because the cause would recur.
+    raise EnvFailedError, because the cause would recur.
     """
 
     def __init__(self, engine: Engine, rows: Sequence[range], *, restarts: int, window_s: float) -> None:
@@ -33,12 +33,15 @@ class SamplerPool:
             self.finish(index, lambda: None)
 
     def ask(self, index: int, method: str, *arguments: Any) -> Any:
-        """Calls a method of one sampler and returns its answer; raises SamplerLostError if it is lost."""
+        """Calls a method of sampler `index`, waits, and returns its answer; raises SamplerLostError if it is lost."""
         self.engine.post(index, method, *arguments)
         return self.engine.receive(index)
 
     def ask_all(self, method: str, arguments: Sequence[tuple]) -> list[Any]:
-        """Calls a method of every sampler, each with its own arguments; returns their answers in order."""
+        """Calls a method of every sampler, waits, and returns the answers in order.
+
+        `arguments` has a tuple for each sampler. Samplers that are lost are replaced and asked again.
+        """
         for index, own in enumerate(arguments):
             self.engine.post(index, method, *own)
         return [
@@ -46,12 +49,15 @@ class SamplerPool:
         ]
 
     def post_all(self, method: str, argument: Any) -> None:
-        """Posts a call with the same argument to every sampler, without waiting."""
+        """Posts a call with the same argument to every sampler, without waiting; `finish_all` returns the answers."""
         for index in range(len(self.rows)):
             self.engine.post(index, method, argument)
 
     def finish_all(self, method: str, outstanding: Sequence[Any]) -> list[Any]:
-        """Returns all answers to the oldest call; a replaced sampler is posted all `outstanding` calls again."""
+        """Waits for every sampler's answer to the oldest open call, and returns them in order; replaces lost samplers.
+
+        A replacement gets all open calls again: `method` with each argument of `outstanding`.
+        """
 
         def again(index: int) -> None:
             for argument in outstanding:
@@ -60,7 +66,10 @@ class SamplerPool:
         return [self.finish(index, partial(again, index)) for index in range(len(self.rows))]
 
     def finish(self, index: int, again: Callable[[], None]) -> Any:
-        """Waits for a sampler's answer and returns it; replaces a lost sampler and calls `again` to ask it again."""
+        """Waits for the answer of sampler `index` and returns it; replaces the sampler if it is lost.
+
+        After a replacement it calls `again`, which must post the lost calls again, and waits for that answer.
+        """
         try:
             return self.engine.receive(index)
         except SamplerLostError as lost:
@@ -69,7 +78,10 @@ class SamplerPool:
         return self.finish(index, again)
 
     def replace(self, index: int, lost: SamplerLostError) -> None:
-        """Launches a lost sampler again and restores its state; raises EnvFailedError after too many losses."""
+        """Launches a lost sampler again and restores its state, with a warning in the log.
+
+        Raises EnvFailedError, after it has ended all samplers, if too many were lost.
+        """
         rows = self.rows[index]
         who = f"the sampler of environments {rows.start} to {rows.stop - 1} {lost}"
         now = self.clock()

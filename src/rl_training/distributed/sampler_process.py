@@ -27,7 +27,11 @@ GONE = (EOFError, BrokenPipeError, ConnectionResetError)
 
 
 def serve(wrapped: CloudpickleWrapper, pipe: Connection, memory: Memory) -> None:
-    """Builds a sampler and answers the learner's calls until the pipe is closed."""
+    """Runs a sampler's process: builds the sampler and answers the learner's calls until the pipe is closed.
+
+    `wrapped` holds the `Assignment`. An error of the sampler is sent to the learner as a `Raised`, and ends the
+    process.
+    """
     for number in (signal.SIGINT, signal.SIGTERM):  # sent to a whole group: the learner decides, and closes the pipe
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=end_with_learner, daemon=True).start()
@@ -57,7 +61,10 @@ def next_message(pipe: Connection) -> Any:
 
 
 def collect(sampler: Sampler, slots: list[Slot], index: int, request: Published) -> tuple:
-    """Takes the steps of a published request and writes them to its slot; returns the small rest of the block."""
+    """Takes the steps of a published request and writes them to shared memory, in the request's slot.
+
+    Returns the rest of the block, which is small: its columns, version and starts of episodes.
+    """
     slot = slots[request.slot]
     block = sampler.collect(Request(request.sampling, slot.weights, slot.random))
     write(block, slot.blocks[index], request.sampling.num_steps)
@@ -73,14 +80,14 @@ def write(block: Block, to: Written, num_steps: int) -> None:
 
 
 class Raised(NamedTuple):
-    """The message that a sampler sends instead of an answer when it raised."""
+    """The message that a sampler sends instead of an answer when it raised an error: the error's text and traceback."""
 
     said: str
     trace: str
 
 
 class Reported:
-    """A context that sends an exception to the learner and suppresses it; the process then ends."""
+    """A context manager that sends an exception of its block to the learner through a pipe, and suppresses it."""
 
     def __init__(self, pipe: Connection) -> None:
         self.pipe = pipe
@@ -102,7 +109,7 @@ class Reported:
 
 
 def end_with_learner() -> None:
-    """Ends this process when the learner's has ended, whatever an environment is doing."""
+    """Waits until the learner's process has ended, and then ends this one at once; meant for a thread of its own."""
     learner = multiprocessing.parent_process()
     assert learner is not None
     learner.join()

@@ -26,7 +26,7 @@ class LostRankError(ValueError):
 
 @contextmanager
 def lost_rank_errors() -> Iterator[None]:
-    """Turns torch's errors in a message between processes into a LostRankError."""
+    """Turns a RuntimeError that torch raises inside the `with` block into a LostRankError: a message failed."""
     try:
         yield
     except RuntimeError as error:
@@ -37,7 +37,7 @@ def lost_rank_errors() -> Iterator[None]:
 
 
 class TorchRanks(Ranks):
-    """The processes of the default group; the first records the run, and the others wait for it in `synchronize`."""
+    """The ranks of torch's default process group; the first records the run, others wait in `synchronize`."""
 
     def __init__(self, on_this_machine: int) -> None:
         self.number, self.rank, self.on_this_machine = dist.get_world_size(), dist.get_rank(), on_this_machine
@@ -97,7 +97,10 @@ class TorchRanks(Ranks):
         return [part for part, _ in answers]
 
     def tell_what_was_saved(self) -> None:
-        """Tells the other ranks which of their rows are in files now, so that they are not sent again."""
+        """Tells the other ranks which of their rows the last checkpoint wrote to files, so they are not sent again.
+
+        Called by the first rank; does nothing if it has not asked for their states since the last time.
+        """
         if not self.asked:
             return
         self.tell(SAVED)
