@@ -25,7 +25,7 @@ __all__ = [
     "register_backend",
     "register_store",
 ]
-RENAMED = {"TargetedAlgorithm": "ContinuousAlgorithm"}  # old public names: they warn, and go with 0.3 (docs/stability.md)
+RENAMED = {"TargetedAlgorithm": "ContinuousAlgorithm"}  # old public names, which go with 0.3 (docs/stability.md)
 
 
 def __getattr__(name: str) -> object:

@@ -13,7 +13,7 @@ AGENTS = {entry.title: (name, entry) for name, entry in ALGORITHMS.items()}  # b
 PARTS = {part.__name__: part for _, entry in AGENTS.values() for part in (entry.algorithm, entry.config)}
 globals().update(PARTS)
 __all__ = sorted([*AGENTS, *PARTS])
-RENAMED = {"RLPDAlgorithm": "SACAlgorithm"}  # old public names: they warn, and go with 0.3 (docs/stability.md)
+RENAMED = {"RLPDAlgorithm": "SACAlgorithm"}  # old public names, which go with 0.3 (docs/stability.md)
 
 
 def __getattr__(name: str) -> object:

@@ -72,7 +72,7 @@ __all__ = [
     "tree_leaves",
     "tree_map",
 ]
-RENAMED = {"Also": "Periodic", "Workers": "Ranks"}  # old public names: they warn, and go with 0.3 (docs/stability.md)
+RENAMED = {"Also": "Periodic", "Workers": "Ranks"}  # old public names, which go with 0.3 (docs/stability.md)
 
 
 def __getattr__(name: str) -> object:
