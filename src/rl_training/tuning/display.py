@@ -10,7 +10,10 @@ from rl_training.tuning.records import Records, Trial
 
 
 class Display:
-    """Says on standard error how each trial ended, and which is the best."""
+    """The progress of a study on standard error: each trial that ended, and the best value so far.
+
+    On a terminal it has a bar. If `shown` is False, it prints nothing.
+    """
 
     def __init__(self, records: Records, total: int, *, shown: bool, seconds_between_lines: float = 5.0) -> None:
         self.records, self.total, self.shown = records, total, shown
@@ -36,11 +39,14 @@ class Display:
         return sum(trial.counts and trial.state not in ("running", "waiting") for trial in self.records.all())
 
     def ended(self, trial: Trial) -> None:
-        """Shows that a trial has ended."""
+        """Prints the value of a trial that has ended, or why it ended without one, and the best trial so far."""
         self.say(f"trial {trial.number}: {outcome(trial)}")
 
     def evaluated(self, trial: int, step: int, value: float) -> None:
-        """Shows an evaluation of a running trial, at most once in some seconds without a bar."""
+        """Prints the objective `value` of a running trial at a step.
+
+        Without a bar, prints nothing if the last line is less than `seconds_between_lines` seconds old.
+        """
         if self.bar is not None or time.perf_counter() - self.spoke > self.seconds_between_lines:
             self.say(f"trial {trial} at step {step:,}: {value:.4g}")
 
@@ -64,7 +70,7 @@ class Display:
 
 
 def outcome(trial: Trial) -> str:
-    """Returns a trial's value or, without one, the reason why it ended."""
+    """Returns a trial's value as text or, without one, the reason why it ended; its state if there is no reason."""
     if trial.value is not None:
         return f"{trial.value:.4g}"
     return str(trial.notes.get("reason", trial.state))

@@ -12,7 +12,7 @@ from rl_training.config import ConfigError
 
 @dataclass(frozen=True)
 class Objective:
-    """The best mean return of a run's evaluations, or the mean of its last ones."""
+    """The number by which trials are compared: a run's best mean return, or the average of its last ones."""
 
     text: str
     last: int | None  # None: the best
@@ -27,6 +27,9 @@ class Objective:
         return cls(text, None if text == "best" else int(match[1] or 1))
 
     def of(self, evaluations: Mapping[int, float]) -> float:
-        """Returns the value of a run with these mean returns by step; of a run that goes on, the value so far."""
+        """Returns the objective of a run whose evaluations had these mean returns, by step (at least one).
+
+        For a run that goes on, this is the value so far.
+        """
         means = [evaluations[step] for step in sorted(evaluations)]
         return max(means) if self.last is None else statistics.fmean(means[-self.last :])

@@ -22,7 +22,10 @@ BEST, TABLE, PAGE = "best.yaml", "trials.json", "report.html"
 
 @dataclass(frozen=True)
 class TuneResult:
-    """The findings of a study; without a complete trial there is no best one."""
+    """The result of a study: the best trial's number, value and settings, and the files that were written.
+
+    If no trial is complete, `best_trial`, `best_value` and `preset` are None, and `best_params` is empty.
+    """
 
     folder: Path
     trials: int  # that ended
@@ -35,7 +38,10 @@ class TuneResult:
 
 
 def write_outcome(folder: Path, settings: Settings, records: Records) -> TuneResult:
-    """Writes the preset, the table and the page of a study, from what is stored."""
+    """Writes a study's `best.yaml`, `trials.json` and `report.html` from its records, and returns the result.
+
+    Replaces earlier files. Without a complete trial it writes no `best.yaml`.
+    """
     from rl_training.tuning.page import page_of  # imports matplotlib
     from rl_training.tuning.runs import Runs
 
@@ -60,7 +66,7 @@ def write_outcome(folder: Path, settings: Settings, records: Records) -> TuneRes
 
 
 def best_of(trials: list[Trial]) -> Trial | None:
-    """Returns the complete trial with the highest value; of equals, the first."""
+    """Returns the complete trial with the highest value, of equals the first; None if no trial is complete."""
     return max((t for t in trials if t.value is not None), key=lambda t: (t.value, -t.number), default=None)
 
 
@@ -78,7 +84,7 @@ def row_of(trial: Trial, folder: Path, seconds: float) -> dict:
 
 
 def preset_text(settings: Settings, best: Trial, count: int) -> str:
-    """Returns the best settings as a file, with a line that says where they come from."""
+    """Returns the study's preset with the best trial's settings as YAML text; `about` in it names the study."""
     about = {
         "source": f"rl-training tune {settings.preset}, the best of {count} trials, number {best.number}, {time.strftime('%Y-%m-%d')}",
         "result": f"{best.value:.4g} ({settings.objective}; too high, because it was chosen by this number)",

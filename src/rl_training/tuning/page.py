@@ -17,7 +17,7 @@ IMPORTANCE = (
 
 
 def page_of(settings: Settings, records: Records, trials: list[Trial], best: Trial | None) -> str:
-    """Returns the whole page as HTML."""
+    """Returns a study's report as the text of one HTML page: summary, plots, and the table of all trials."""
     title = f"Search: {settings.preset}"
     parts = [
         f"<h1>{html.escape(title)}</h1>",
@@ -39,7 +39,7 @@ def part(heading: str, picture: str | None, words: str = "") -> list[str]:
 
 
 def summary(settings: Settings, trials: list[Trial], best: Trial | None) -> str:
-    """Returns the lines on what was asked for and what was found."""
+    """Returns the start of a study's report as Markdown: its trials by state, its settings, and the best trial."""
     states = [trial.state for trial in trials]
     counts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(sorted(states)))
     steps = f"{settings.horizon:,} steps, evaluated every {settings.interval:,}"
@@ -55,7 +55,7 @@ def summary(settings: Settings, trials: list[Trial], best: Trial | None) -> str:
 
 
 def table(settings: Settings, trials: list[Trial]) -> str:
-    """Returns the table of all trials, the best first."""
+    """Returns a Markdown table of all trials and their settings, the best first, those without a value last."""
     paths = list(settings.space)
     head = ["trial", "value", "state", "steps", *paths, "how it ended"]
     rows = sorted(trials, key=lambda t: (t.value is None, -(t.value or 0.0), -t.reached, t.number))

@@ -24,7 +24,10 @@ FACTORS = (0.8, 1.25)
 
 @dataclass(frozen=True)
 class Param:
-    """`algorithm.learning_rate=log:1e-5:1e-2`: a range, on a linear or logarithmic scale, or a list of choices."""
+    """A setting that is searched and its values: a range, on a linear or logarithmic scale, or a list of choices.
+
+    For example `algorithm.learning_rate=log:1e-5:1e-2`.
+    """
 
     path: str
     text: str  # as it was given, without the path
@@ -36,12 +39,12 @@ class Param:
 
     @property
     def ends(self) -> list[Value]:
-        """The values by which a range is checked; of choices, all."""
+        """The lowest and the highest value of a range, or all choices; if a config takes these, it takes all."""
         return list(self.choices) or [self.number(self.low), self.number(self.high)]
 
     @property
     def values(self) -> list[Value]:
-        """The values that a grid tries."""
+        """The values that a grid tries: all choices, or `points` values of a range, evenly spaced on its scale."""
         if self.choices:
             return list(self.choices)
         count = self.points or 1
@@ -49,13 +52,13 @@ class Param:
         return list(dict.fromkeys(self.at(share) for share in shares))
 
     def at(self, share: float) -> Value:
-        """Returns the value at a share of the range, 0 to 1."""
+        """Returns the value at a share of the range, 0 (its low end) to 1, on its scale; rounded for kind int."""
         if self.kind == "log":
             return self.number(math.exp(math.log(self.low) + share * (math.log(self.high) - math.log(self.low))))
         return self.number(self.low + share * (self.high - self.low))
 
     def share_of(self, value: Value) -> float:
-        """Returns the share at which a value lies, the inverse of `at`; for a choice, by its place in the list."""
+        """Returns the share, 0 to 1, at which a value lies in the range, or by its place in the list of choices."""
         if self.choices:
             return self.choices.index(str(value)) / max(len(self.choices) - 1, 1)
         low, high, number = self.low, self.high, float(value)
@@ -68,7 +71,11 @@ class Param:
         return round(clipped) if self.kind == "int" else clipped
 
     def perturbed(self, value: Value, chance: random.Random) -> Value:
-        """Returns a value near another, or any: what a member of a population tries next."""
+        """Returns the value that a member of a population tries after `value`, drawn with `chance`.
+
+        With probability 0.75 it is near: 0.8 or 1.25 times `value`, or a neighbouring choice. Otherwise it is any of
+        the values.
+        """
         if chance.random() > KEPT:
             return chance.choice(self.choices) if self.choices else self.at(chance.random())
         if self.choices:
@@ -81,7 +88,7 @@ class Param:
 
 
 def parse_param(text: str) -> Param:
-    """Reads `NAME=FORM`, as --param takes it."""
+    """Parses `SECTION.FIELD=FORM`, the text after --param; raises ConfigError if it is malformed."""
     path, separator, form = text.partition("=") if isinstance(text, str) else ("", "", "")
     if not separator or "." not in path:
         raise ConfigError(f"--param {text!r} must look like SECTION.FIELD=FORM; a form is {FORMS}")
@@ -89,7 +96,7 @@ def parse_param(text: str) -> Param:
 
 
 def parse_form(path: str, form: str) -> Param:
-    """Reads what follows the name of a setting."""
+    """Parses the form of setting `path`, such as `log:1e-5:1e-2`; raises ConfigError if it is malformed."""
     if not isinstance(form, str):
         raise ConfigError(f"{path}={form!r} must be text: {FORMS}")
     kind, _, rest = form.partition(":")
@@ -126,7 +133,7 @@ def parse_choices(path: str, form: str, rest: str) -> tuple[str, ...]:
 
 
 def with_params(values: dict, params: Mapping[str, Value]) -> dict:
-    """Returns config data with the values that were chosen."""
+    """Returns a copy of config data in which the settings `params`, by path, have these values."""
     for path, value in params.items():
         text = value if isinstance(value, str) else repr(value)
         values = apply_override(values, f"{path}={text}")

@@ -13,7 +13,10 @@ from rl_training.tuning.space import Space
 
 
 def history_plot(trials: list[Trial]) -> str | None:
-    """Draws every complete trial and the best so far; pruned ones where they stood when they ended."""
+    """Draws the value of every complete trial and the best so far, as SVG text; None if no trial is complete.
+
+    Pruned trials are marked at the value that they had when they ended.
+    """
     complete = [(t.number, t.value) for t in trials if t.value is not None]
     if not complete:
         return None
@@ -30,7 +33,7 @@ def history_plot(trials: list[Trial]) -> str | None:
 
 
 def curves_plot(trials: list[Trial], best: Trial | None) -> str | None:
-    """Draws the objective over the steps of every trial."""
+    """Draws the objective over steps of every trial, `best` in colour, as SVG text; None without evaluations."""
     drawn = [t for t in trials if t.curve]
     if not drawn:
         return None
@@ -49,7 +52,7 @@ def curves_plot(trials: list[Trial], best: Trial | None) -> str | None:
 
 
 def importance_plot(importances: dict[str, float]) -> str | None:
-    """Draws how much each setting decides whether a trial is good."""
+    """Draws the importance of each setting, a share of 1, as SVG text; None if `importances` is empty."""
     if not importances:
         return None
     names = sorted(importances, key=importances.__getitem__)
@@ -61,7 +64,10 @@ def importance_plot(importances: dict[str, float]) -> str | None:
 
 
 def parallel_plot(trials: list[Trial], space: Space) -> str | None:
-    """Draws a line for each trial, through its settings to its value; the better, the darker."""
+    """Draws a line for each trial, through its settings to its value, as SVG text; the better, the darker.
+
+    Returns None if fewer than two trials have a value and all settings.
+    """
     drawn = [(t, value) for t in trials if (value := last_value(t)) is not None and t.params.keys() == space.keys()]
     if len(drawn) < 2:
         return None
@@ -96,7 +102,7 @@ def parallel_plot(trials: list[Trial], space: Space) -> str | None:
 
 
 def last_value(trial: Trial) -> float | None:
-    """Returns the value of a trial or, without one, the last of its curve."""
+    """Returns a trial's value or, without one, the last of its curve; None if that is missing or not finite."""
     if trial.value is not None:
         return trial.value
     value = trial.curve[trial.reached] if trial.curve else math.nan

@@ -26,7 +26,10 @@ SHARE = 4  # one in so many is replaced
 
 
 class Population:
-    """Population-based training with `settings.trials` places; a run that takes over a place is a new trial."""
+    """Population-based training: `settings.trials` runs train side by side, and copies of the best replace the worst.
+
+    Each run holds a place; a copy that takes over a place is a new trial.
+    """
 
     def __init__(self, runs: Runs, records: Records, engine: Engine, *, jobs: int, display: Display) -> None:
         self.runs, self.records, self.engine, self.display = runs, records, engine, display
@@ -34,7 +37,11 @@ class Population:
         self.decisions = runs.study / "generations"
 
     def run(self) -> None:
-        """Goes on until every member has taken its steps."""
+        """Trains all members to the end of their steps, and records their values; continues an interrupted study.
+
+        After every evaluation interval but the last, copies of the best replace the worst. Raises ConfigError if no
+        member is left.
+        """
         for place in range(self.settings.trials):
             self.found(place)
         horizon, interval = self.settings.horizon, self.settings.interval
@@ -47,7 +54,7 @@ class Population:
             self.records.end(member.number, "complete", member.curve[horizon])
 
     def found(self, place: int) -> None:
-        """Makes the first member of a place, with settings at random."""
+        """Records the first trial of a place, with settings at random; does nothing if it is recorded."""
         chance, params = random.Random(f"{self.settings.seed}/{place}"), dict[str, Value]()
         for _ in range(MAX_DRAWS):
             params = {
@@ -59,7 +66,7 @@ class Population:
         self.records.draw_given(params, {"place": place, "since": 0})
 
     def members(self) -> list[Trial]:
-        """Returns the trial that holds each place now."""
+        """Returns the newest trial of each place, whether it runs or has ended."""
         holders = {trial.notes["place"]: trial for trial in self.records.all() if "place" in trial.notes}
         return list(holders.values())
 
@@ -67,7 +74,10 @@ class Population:
         return [member for member in self.members() if member.state == "running"]
 
     def train_to(self, step: int) -> None:
-        """Brings all members to a step, so many at a time, and notes how well they do there."""
+        """Trains all members up to a step, `jobs` at a time, records their evaluations, and waits until all are there.
+
+        Raises ConfigError if a member was stopped before, or if none is left.
+        """
         for member in self.alive():
             self.note_evaluations(member.number, evaluations(self.runs.folders(member.number)[0]))
         waiting = [member for member in self.alive() if member.reached < step]
@@ -87,7 +97,10 @@ class Population:
             self.note_end(event, step)
 
     def note_evaluations(self, number: int, known: dict[int, float]) -> None:
-        """Records the objective at every step where it is not known yet; a copy begins with what its original has."""
+        """Records a trial's objective at the steps of `known`, its mean returns by step, that are not recorded yet.
+
+        Steps before it took over its place are left out: those are its original's.
+        """
         trial = self.records.get(number)
         for step in sorted(known):
             if step not in trial.curve and step > trial.since:
@@ -96,7 +109,10 @@ class Population:
                 self.display.evaluated(number, step, value)
 
     def note_end(self, event: Ended, step: int) -> None:
-        """Ends a member that cannot go on, which loses its place."""
+        """Records the end of a member that diverged or failed.
+
+        Raises ConfigError if a member ended otherwise before `step`, or if none is left.
+        """
         if event.status in ("diverged", "failed"):
             state = "pruned" if event.status == "diverged" else "failed"
             self.records.end(event.trial, state, reason=f"{event.status}: {event.reason}")
@@ -108,7 +124,11 @@ class Population:
             raise ConfigError(f"no member of the population is left, the last because {event.reason}")
 
     def replace_worst(self, step: int) -> None:
-        """Decides once, in a file, who is replaced by whose copy, and does it; what was done before is not done again."""
+        """Replaces the worst members, and those that were lost, at a step by copies of the best.
+
+        The decision is written to a file before it is carried out; a study that was interrupted in between carries out
+        the rest of the same decision.
+        """
         file = self.decisions / f"{step:012d}.json"
         if not file.exists():
             file.parent.mkdir(exist_ok=True)
@@ -144,7 +164,10 @@ class Population:
         return donor.params
 
     def carry_out(self, decision: dict, step: int) -> None:
-        """Ends a member and puts a copy of another in its place."""
+        """Ends trial `decision["ends"]` and puts a copy of trial `decision["copies"]`, a new trial, in its place.
+
+        Skips what was done before an interruption.
+        """
         if self.records.get(decision["ends"]).state == "running":
             reason = f"replaced at step {step:,} by a copy of trial {decision['copies']}"
             self.records.end(decision["ends"], "pruned", reason=reason)

@@ -21,7 +21,7 @@ ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 class Worker:
-    """One process, and what it runs."""
+    """A process that executes jobs of a study one after the other, and the job that it has now."""
 
     def __init__(self, log: Path, events: queue.SimpleQueue[tuple[Worker, Evaluated | Ended | None]]) -> None:
         self.log, self.job = log, Job(-1, "", {})
@@ -41,7 +41,7 @@ class Worker:
         self.reader.start()
 
     def read(self, events: queue.SimpleQueue[tuple[Worker, Evaluated | Ended | None]]) -> None:
-        """Puts the events of the process into the queue, and None when it ends."""
+        """Puts each event of the process into the queue, with this worker, and None when the process has ended."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
             event = json.loads(line)
@@ -55,13 +55,13 @@ class Worker:
             self.process.stdin.flush()
 
     def last_words(self) -> str:
-        """Returns why a process died, as far as its log says."""
+        """Waits for the process to end; returns a sentence with its exit code and the last line of its log."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
         return f"its process ended with code {self.process.wait()}: {''.join(lines) or 'no message'} (see {self.log})"
 
 
 class Processes:
-    """Keeps as many workers as run at once; each runs one job at a time."""
+    """An engine that executes jobs in processes of this machine; idle processes are used again."""
 
     def __init__(self, logs: Path) -> None:
         self.logs, self.count = logs, 0
@@ -70,7 +70,7 @@ class Processes:
         self.busy: dict[int, Worker] = {}
 
     def start(self, job: Job) -> None:
-        """Begins a job, in a process that is there already, or in a new one."""
+        """Starts a job, without waiting, in an idle process or, if there is none, in a new one."""
         worker = self.idle.pop() if self.idle else self.new_worker()
         worker.job = job
         self.busy[job.trial] = worker
@@ -81,7 +81,10 @@ class Processes:
         return Worker(self.logs / f"worker-{os.getpid()}-{self.count}.log", self.events)
 
     def next_event(self) -> Evaluated | Ended:
-        """Waits for what happens next; a process that is gone has failed, if it ran something."""
+        """Waits for the next evaluation or end of any run, and returns it.
+
+        If a process dies while it executes a job, that job has ended with status failed.
+        """
         for worker, event in iter(self.events.get, None):
             trial = worker.job.trial
             if isinstance(event, Ended):
@@ -96,11 +99,14 @@ class Processes:
         raise AssertionError("the queue has no end")
 
     def answer(self, trial: int, reason: str | None) -> None:
-        """Lets a run go on after an evaluation, or ends it."""
+        """Lets the run of a trial that waits after an evaluation go on (reason None), or stops it for a reason."""
         self.busy[trial].say(reason)
 
     def close(self) -> None:
-        """Pauses what runs, with checkpoints, and ends the processes; a second Ctrl-C does not wait for them."""
+        """Pauses all runs, with checkpoints, and ends the processes.
+
+        Kills those that take longer than `PATIENCE_S` seconds; a second Ctrl-C kills all at once.
+        """
         workers = [*self.idle, *self.busy.values()]
         try:
             for worker in workers:
@@ -118,5 +124,5 @@ class Processes:
 
 
 def environment(own: Mapping[str, str]) -> dict[str, str]:
-    """Returns environment variables with one thread per process, unless you set another: runs share the cores."""
+    """Returns a copy of environment variables that gives torch one thread, unless `own` sets another number."""
     return dict.fromkeys(ONE_THREAD, "1") | dict(own)

@@ -16,7 +16,11 @@ PATIENCE_S = 120.0  # for runs to be paused with a checkpoint
 
 
 class Desk:
-    """An actor at which runs ask and are answered: neither a task nor the study can be called by the other."""
+    """A Ray actor that passes evaluations from runs to the study, and the study's answers back.
+
+    A run calls `ask` and waits; the study calls `question`, and then `answer`. Neither of them is an actor, so they
+    cannot call each other.
+    """
 
     def __init__(self) -> None:
         self.questions: asyncio.Queue[tuple[int, int, float]] = asyncio.Queue()
@@ -24,7 +28,10 @@ class Desk:
         self.closed = False
 
     async def ask(self, trial: int, step: int, mean: float) -> str | None:
-        """Hands in an evaluation, for a run, and waits for the study's answer."""
+        """Passes an evaluation of a run on to the study and waits for its answer: None, or the reason to stop.
+
+        After `dismiss`, returns the reason to pause at once.
+        """
         if self.closed:
             return PAUSE
         self.answers[trial] = asyncio.Queue()
@@ -32,28 +39,31 @@ class Desk:
         return await self.answers[trial].get()
 
     async def question(self) -> tuple[int, int, float]:
-        """Waits, for the study, for the next evaluation of a run, and returns it."""
+        """Waits for the next evaluation that a run passes on; returns its trial, step and mean return."""
         return await self.questions.get()
 
     async def answer(self, trial: int, reason: str | None) -> None:
         await self.answers[trial].put(reason)
 
     async def dismiss(self) -> None:
-        """Answers all waiting runs, and those that ask later, that they are to pause."""
+        """Answers all runs that wait, and those that ask later, that they are to pause."""
         self.closed = True
         for waiting in self.answers.values():
             await waiting.put(PAUSE)
 
 
 def task_body(job: Job, desk: ray.actor.ActorHandle) -> Ended:
-    """Executes a job in a Ray task."""
+    """Trains the run of a job and returns how it ended: the function that a Ray task calls.
+
+    After every evaluation it asks the study, through the actor `desk`, whether to go on.
+    """
     import ray
 
     return run_job(job, lambda step, mean: ray.get(desk.ask.remote(job.trial, step, mean)))  # pyrefly: ignore
 
 
 class RayTasks:
-    """One task for each job."""
+    """An engine that executes each job as a Ray task with one CPU, on a running cluster or on a new local one."""
 
     def __init__(self, jobs: int) -> None:
         ray = self.ray = connect(jobs, id(self))
@@ -66,7 +76,10 @@ class RayTasks:
         self.tasks[self.task.remote(job, self.desk)] = job
 
     def next_event(self) -> Evaluated | Ended:
-        """Waits for the next event; evaluations go first, because a run that asks has not ended."""
+        """Waits for the next evaluation or end of any run, and returns it; evaluations go first.
+
+        A task that was lost has ended with status failed.
+        """
         ready, _ = self.ray.wait([self.question, *self.tasks], num_returns=1)
         if ready[0] == self.question:
             event = Evaluated(*self.ray.get(self.question))
@@ -82,7 +95,10 @@ class RayTasks:
         self.desk.answer.remote(trial, reason)
 
     def close(self) -> None:
-        """Interrupts the tasks, as Ctrl-C would: runs in them are paused with a checkpoint."""
+        """Pauses all runs, with checkpoints, and waits for their tasks, but no longer than `PATIENCE_S` seconds.
+
+        Then disconnects from Ray, and shuts down a cluster that was started for the study.
+        """
         tasks = list(self.tasks)
         self.ray.get(self.desk.dismiss.remote())
         for task in tasks:

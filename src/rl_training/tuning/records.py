@@ -37,7 +37,7 @@ MAX_SEED = 2**32
 
 @dataclass(frozen=True)
 class Trial:
-    """A trial as it is recorded."""
+    """A trial as it is recorded: its settings, state, objective so far by step, value (None unless complete), notes."""
 
     number: int
     state: str  # running, complete, pruned or failed
@@ -48,12 +48,12 @@ class Trial:
 
     @property
     def counts(self) -> bool:
-        """True if it is one of the trials asked for; draws whose settings do not go together are not."""
+        """False for a draw that is not used: its settings do not go together, or the study was killed while it drew."""
         return "unused" not in self.notes
 
     @property
     def since(self) -> int:
-        """The step at which it took over the place of another; 0 if it did not."""
+        """The step at which the trial took over another's place in a population; 0 if it did not."""
         step = self.notes.get("since", 0)
         assert isinstance(step, int)
         return step
@@ -64,7 +64,10 @@ class Trial:
 
 
 class Records:
-    """Draws, reports and reads trials."""
+    """The trials of a study, kept in a file: draws new trials, records their evaluations and ends, and reads them.
+
+    A file that is there is continued; what a killed process left in it half written is removed.
+    """
 
     def __init__(self, file: Path, space: Space, *, sampler: Sampler, pruner: Pruner, seed: int, trials: int) -> None:
         repair(file)
@@ -79,7 +82,7 @@ class Records:
         self.study_id = self.storage.get_study_id_from_name(STUDY)
 
     def prune_by(self, horizon: int, interval: int) -> None:
-        """Chooses the pruner for runs of so many steps that are evaluated so often."""
+        """Sets the pruner for runs of `horizon` steps that are evaluated every `interval` steps."""
         self.study.pruner = pruner_for(self.pruner_name, horizon, interval)
 
     def all(self) -> list[Trial]:
@@ -96,7 +99,10 @@ class Records:
         return self.storage.get_trial_id_from_study_id_trial_number(self.study_id, number)
 
     def draw(self) -> Trial:
-        """Draws a new trial, which depends on the study's seed, the trial's number and the trials before it alone."""
+        """Draws the settings of a new trial, records the trial as running, and returns it.
+
+        The draw depends only on the study's seed, the trial's number and the trials before it.
+        """
         number, waiting = len(self.all()), any(trial.state == "waiting" for trial in self.all())
         if self.kind == "grid" and not waiting:
             self.study.enqueue_trial(self.grid()[number])
@@ -107,11 +113,14 @@ class Records:
 
     @property
     def exhausted(self) -> bool:
-        """True if a grid has no point left."""
+        """True if the sampler is a grid, and all its points were drawn."""
         return self.kind == "grid" and sum(trial.state != "waiting" for trial in self.all()) >= len(self.grid())
 
     def draw_given(self, params: dict[str, Value], notes: dict[str, object]) -> Trial:
-        """Returns a trial with these settings; it is made once, however often it is asked for with these notes."""
+        """Returns the trial that has these notes; if there is none, records one with settings `params`, as running.
+
+        A trial that was recorded only in part is discarded and made again.
+        """
         made = next((t for t in self.all() if t.counts and notes.items() <= t.notes.items()), None)
         if made is not None and made.state == "running" and not self.is_whole(made):
             self.discard(made.number)
@@ -123,7 +132,7 @@ class Records:
         return self.get(self.study.ask(self.distributions).number)
 
     def is_whole(self, trial: Trial) -> bool:
-        """Returns True if all settings of a trial were written, which a killed process may not have done."""
+        """Returns True if all settings of a trial are recorded; False if a process was killed while it drew."""
         return trial.params.keys() == self.space.keys()
 
     def discard(self, number: int) -> None:
@@ -131,7 +140,10 @@ class Records:
         self.end(number, "failed")
 
     def sampler_for(self, number: int) -> BaseSampler:
-        """Returns a sampler of its own for every trial, so that a study that goes on draws what it would have drawn."""
+        """Returns a new Optuna sampler, seeded by the study's seed and the trial's number.
+
+        So a study that was interrupted draws what it would have drawn without the interruption.
+        """
         seed = random.Random(f"{self.seed}/{number}").randrange(MAX_SEED)
         if self.kind != "tpe":
             return RandomSampler(seed=seed)
@@ -139,13 +151,16 @@ class Records:
         return TPESampler(n_startup_trials=startup, multivariate=True, constant_liar=True, seed=seed)
 
     def grid(self) -> list[dict[str, Value]]:
-        """Returns all combinations in an order by the seed: a grid that is not finished is still spread out."""
+        """Returns the settings of all points of the grid, in an order shuffled by the study's seed.
+
+        So a grid that is not finished is still spread out.
+        """
         points = [dict(zip(self.space, point, strict=True)) for point in itertools.product(*values_of(self.space))]
         random.Random(self.seed).shuffle(points)
         return points
 
     def report(self, number: int, step: int, value: float) -> None:
-        """Notes the objective of a run at a step, once."""
+        """Records the objective of a trial at a step; does nothing if that step has one."""
         if step not in self.frozen(number).intermediate_values:
             self.storage.set_trial_intermediate_value(self.id_of(number), step, value)
 
@@ -156,14 +171,20 @@ class Records:
         self.storage.set_trial_user_attr(self.id_of(number), key, value)
 
     def end(self, number: int, state: str, value: float | None = None, reason: str = "") -> None:
-        """Closes a trial; why is noted first, so that it is known whatever happens in between."""
+        """Records that a trial ended: its state is complete, with a value, or pruned or failed.
+
+        A reason is recorded first, so that it is known even if the process is killed in between.
+        """
         if reason:
             self.note(number, "reason", reason)
         ended = next(kind for kind, name in STATES.items() if name == state)
         self.study.tell(number, values=value if state == "complete" else None, state=ended)
 
     def importances(self) -> dict[str, float]:
-        """Returns how much each setting decides whether a trial is among the best, by PED-ANOVA; {} below 4 trials."""
+        """Returns how much each setting decides whether a trial is among the best: shares of 1, by PED-ANOVA.
+
+        Returns {} if fewer than 4 trials are complete or only one setting is searched.
+        """
         complete = [t for t in self.study.get_trials(deepcopy=False) if t.state == TrialState.COMPLETE]
         if len(complete) < 4 or len(self.space) < 2:
             return {}
@@ -173,7 +194,10 @@ class Records:
 
 
 def repair(file: Path) -> None:
-    """Drops what a killed process left: the beginning of a line, and the locks of a file that nobody writes any more."""
+    """Removes from a journal what a killed process left: the beginning of a last line, and locks of the file.
+
+    No other process may use the journal. Does nothing if there is none.
+    """
     for lock in file.parent.glob(f"{file.name}.lock*"):
         lock.unlink()
     text = file.read_bytes() if file.exists() else b""
@@ -207,10 +231,11 @@ def values_of(space: Space) -> Iterable[list[Value]]:
 
 
 def pruner_for(name: Pruner, horizon: int, interval: int) -> BasePruner:
-    """Returns the pruner of a name.
+    """Returns Optuna's pruner for runs of `horizon` steps that are evaluated every `interval` steps.
 
-    `asha`: at a quarter and three quarters of the run only the best third goes on. `median`: from a quarter on,
-    trials below the median at the same step end."""
+    `asha`: at a quarter and three quarters of the run only the best third goes on. `median`: from a quarter on, trials
+    below the median at the same step end. `none`: no trial is pruned.
+    """
     quarter = max(1, round(horizon / interval / 4)) * interval
     if name == "asha":
         return SuccessiveHalvingPruner(min_resource=quarter, reduction_factor=KEEP_ONE_IN)

@@ -18,14 +18,14 @@ ENDED = ("finished", "stopped")
 
 
 class Runs:
-    """A trial is one run, or one for each of its seeds, in `trials/0007/seed7`."""
+    """The run directories of a study's trials, one for each seed of a trial, for example `trials/0007/seed7`."""
 
     def __init__(self, study: Path, settings: Settings) -> None:
         self.study, self.settings = study, settings
         self.objective = Objective.parse(settings.objective)
 
     def seeds(self, trial: int) -> list[int]:
-        """Returns the seeds of a trial's runs; no other trial has them."""
+        """Returns the seeds of a trial's runs, `settings.seeds_per_trial` of them; no other trial has these."""
         count = self.settings.seeds_per_trial
         return [self.settings.seed + trial * count + index for index in range(count)]
 
@@ -33,14 +33,14 @@ class Runs:
         return [self.study / "trials" / f"{trial:04d}" / f"seed{seed}" for seed in self.seeds(trial)]
 
     def next_job(self, trial: Trial) -> Job | None:
-        """Returns the first of a trial's runs that has not ended, as a job."""
+        """Returns a job for the first of a trial's runs that has not ended; None if all have."""
         for seed, folder in zip(self.seeds(trial.number), self.folders(trial.number), strict=True):
             if result_of(folder).get("status") not in ENDED:
                 return self.job_in(folder, seed, trial)
         return None
 
     def job(self, trial: Trial, *, stop_at: int) -> Job:
-        """Returns the run of a trial up to a step, as a job."""
+        """Returns a job that trains the first run of a trial up to step `stop_at`."""
         seed, folder = self.seeds(trial.number)[0], self.folders(trial.number)[0]
         return replace(self.job_in(folder, seed, trial), stop_at=stop_at)
 
@@ -49,11 +49,11 @@ class Runs:
         return Job(trial.number, str(folder), apply_override(values, f"training.seed={seed}"))
 
     def decides(self, job: Job) -> bool:
-        """Returns True if pruning goes by this run, the first of its trial."""
+        """Returns True if a job is the first run of its trial, by whose evaluations the trial is pruned."""
         return Path(job.folder) == self.folders(job.trial)[0]
 
     def value(self, trial: int) -> float:
-        """Returns the objective of a trial whose runs have ended: the mean over its seeds."""
+        """Returns the value of a trial whose runs have all ended: the objective, averaged over its seeds."""
         values = [self.objective.of(evaluations(folder)) for folder in self.folders(trial)]
         return sum(values) / len(values)
 
@@ -62,7 +62,7 @@ class Runs:
 
 
 def evaluations(folder: Path) -> dict[int, float]:
-    """Returns the mean returns of a run's evaluations, by step."""
+    """Returns the mean return of each evaluation in the log of a run directory, by step; {} if there is none."""
     return {
         row["timesteps"]: row["eval/mean_reward"] for row in read_lines(folder / "metrics.jsonl") if is_evaluation(row)
     }
