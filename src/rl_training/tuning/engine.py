@@ -8,17 +8,17 @@ from rl_training.tuning.job import Ended, Evaluated, Job
 
 
 class Engine(Protocol):
-    """Executes jobs side by side. A run waits after each evaluation until it is answered."""
+    """An executor of a study's runs, several at a time; a run waits after each evaluation until it is answered."""
 
     def start(self, job: Job) -> None:
-        """Begins a job; a trial has at most one at a time."""
+        """Starts a job, without waiting; a trial has at most one at a time."""
 
     def next_event(self) -> Evaluated | Ended:
-        """Waits for the next evaluation or end of a run, and returns it."""
+        """Waits for the next evaluation or end of any run, and returns it."""
         ...
 
     def answer(self, trial: int, reason: str | None) -> None:
-        """Lets a run go on after an evaluation, or ends it for a reason."""
+        """Lets the run of a trial that waits after an evaluation go on (reason None), or stops it for a reason."""
 
     def close(self) -> None:
-        """Pauses what runs, with checkpoints, and releases everything."""
+        """Pauses all runs, with checkpoints, and ends the processes that execute them."""

@@ -22,7 +22,10 @@ LOGS = ("metrics.jsonl", "episodes.jsonl")
 
 
 def inherit(source: Path, target: Path, params: Mapping[str, Value]) -> None:
-    """Makes a run directory that stands where another does; it is complete or not there."""
+    """Copies the run in `source`, as of its newest checkpoint, to a new run directory with other settings `params`.
+
+    The copy continues exactly from the checkpoint, but for these settings. `target` appears only when it is complete.
+    """
     found = RunDirectory(source).steps()[-1]
     checkpoint = load_checkpoint(found)
     config = RunConfig.from_mapping(with_params(checkpoint.config, params))
@@ -44,7 +47,10 @@ def inherit(source: Path, target: Path, params: Mapping[str, Value]) -> None:
 
 
 def movable(values: dict, space: Space) -> Space:
-    """Returns the settings of a space that may change during a run."""
+    """Returns the part of a search space whose settings may change during a run of the config data `values`.
+
+    Builds an agent, to know the environment's spaces.
+    """
     config = RunConfig.from_mapping(values)
     agent = Agent(config)
     agent.close()
@@ -52,7 +58,10 @@ def movable(values: dict, space: Space) -> Space:
 
 
 def why_fixed(values: dict, param: Param, spec: Spec) -> str | None:
-    """Returns why a setting cannot change during a run (what was learned must fit, and stores go on), if it cannot."""
+    """Returns the reason why a setting cannot change during a run of config data `values`; None if it can.
+
+    It must be of section algorithm, and all its values must leave the shapes of the networks as they are.
+    """
     if split_path(our_path(param.path))[0] != "algorithm":
         return "only settings of section algorithm change during a run"
     before = network_state(build_algorithm(RunConfig.from_mapping(values), spec))

@@ -18,7 +18,7 @@ PAUSE = "SIGTERM"  # the reason by which a run is paused, not stopped
 
 @dataclass(frozen=True)
 class Job:
-    """A run of a trial, to be executed."""
+    """One run of a trial that is to be executed: its run directory, config data, and the step to pause at, if any."""
 
     trial: int
     folder: str  # its run directory; a run that stands there is resumed
@@ -28,7 +28,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """A run was evaluated and waits for an answer."""
+    """The event that a trial's run was evaluated (`mean` return at `step`), and waits for the study's answer."""
 
     trial: int
     step: int
@@ -37,7 +37,10 @@ class Evaluated:
 
 @dataclass(frozen=True)
 class Ended:
-    """A run ended: it finished, was stopped or paused, diverged (its numbers were not finite), or failed."""
+    """The event that a trial's run ended, with the reason.
+
+    Its status is finished, stopped, paused, diverged (numbers were not finite) or failed (a ValueError).
+    """
 
     trial: int
     status: str
@@ -48,7 +51,10 @@ Ask = Callable[[int, float], str | None]  # a step and a mean return: None, or t
 
 
 class AskAfterEvaluations(Callback):
-    """A callback that asks after every evaluation, and ends the run if the answer is a reason."""
+    """A training callback that calls `ask` with the step and mean return of every evaluation.
+
+    The run stops if `ask` returns a reason; None lets it go on.
+    """
 
     def __init__(self, ask: Ask) -> None:
         self.ask = ask
@@ -60,7 +66,11 @@ class AskAfterEvaluations(Callback):
 
 
 def run_job(job: Job, ask: Ask) -> Ended:
-    """Trains a new run, or what is left of one, and says how it ended."""
+    """Trains the run of a job, from its last checkpoint if it has one, and returns how it ended.
+
+    Calls `ask` after every evaluation. A NonFiniteError or ValueError is not raised: it becomes the status diverged or
+    failed.
+    """
     try:
         agent = open_run(job)
         try:
@@ -75,7 +85,11 @@ def run_job(job: Job, ask: Ask) -> Ended:
 
 
 def open_run(job: Job) -> Agent:
-    """Opens the agent of a job; its config is the user's own, so what it names may be used when it is opened again."""
+    """Returns the agent of a job: of the run in its directory, to be resumed, or of a new run there.
+
+    Waits while another process uses the directory; deletes one that holds no config, which a killed process left. The
+    config counts as the user's own, so code that it names is trusted when this process loads it from a checkpoint.
+    """
     folder, config = Path(job.folder), RunConfig.from_mapping(job.config)
     remember(config)
     wait_until_free(folder)
@@ -86,7 +100,10 @@ def open_run(job: Job) -> Agent:
 
 
 def wait_until_free(folder: Path) -> None:
-    """Waits for a worker whose study was killed: it holds its run until it has saved it."""
+    """Waits until no process has locked a run directory.
+
+    A worker of a killed study has, until it has saved its run.
+    """
     if (folder / ".lock").exists():
         with (folder / ".lock").open("a", encoding="utf-8") as file:
             lock(file.fileno(), wait=True)

@@ -15,7 +15,7 @@ MAX_FAILURES = 3  # at the beginning: then something is wrong with all trials
 
 
 class Search:
-    """Trials that are drawn one by one."""
+    """A search that draws trials one by one, and trains up to `jobs` at a time; hopeless ones are pruned."""
 
     def __init__(self, runs: Runs, records: Records, engine: Engine, *, jobs: int, display: Display) -> None:
         self.runs, self.records, self.engine, self.display = runs, records, engine, display
@@ -25,7 +25,10 @@ class Search:
         records.prune_by(self.settings.horizon, self.settings.interval)
 
     def run(self) -> None:
-        """Goes on until as many trials have ended as were asked for."""
+        """Draws and trains trials until `settings.trials` of them have ended; interrupted ones go first.
+
+        Raises ConfigError if the first three trials fail, or if 100 draws in a row cannot be run.
+        """
         for trial in self.records.all():
             self.tidy(trial)
         self.fill()
@@ -38,19 +41,19 @@ class Search:
                 self.fill()
 
     def tidy(self, trial: Trial) -> None:
-        """Closes a trial that a killed study left open: one half drawn, or already judged."""
+        """Ends a trial that a killed study left open: one half drawn, or one that was to be pruned."""
         if trial.state == "running" and not self.records.is_whole(trial):
             self.records.discard(trial.number)
         elif trial.state == "running" and "verdict" in trial.notes:
             self.records.end(trial.number, "pruned", reason=str(trial.notes["verdict"]))
 
     def fill(self) -> None:
-        """Starts trials until all jobs are busy or none is left."""
+        """Starts trials until `jobs` of them run or none is left."""
         for trial in iter(self.next_trial, None):
             self.begin(trial)
 
     def next_trial(self) -> Trial | None:
-        """Returns an interrupted trial, else a new one; None if all jobs are busy or no trial is left."""
+        """Returns an interrupted trial, else a new one; None if `jobs` trials run already or none is left."""
         if len(self.running) >= self.jobs:
             return None
         trials = self.records.all()
@@ -60,7 +63,10 @@ class Search:
         return self.draw() if sum(t.counts and t.state != "waiting" for t in trials) < self.settings.trials else None
 
     def draw(self) -> Trial | None:
-        """Draws a trial whose settings go together, if there is one; other draws are recorded and cost nothing."""
+        """Draws a trial whose settings make a valid config, and returns it; None if a grid has no point left.
+
+        Draws that are not valid are recorded as pruned and do not count. Raises ConfigError after 100 of them in a row.
+        """
         why = None
         for _ in range(MAX_DRAWS):
             if self.records.exhausted:
@@ -88,7 +94,10 @@ class Search:
             self.engine.start(job)
 
     def judge(self, event: Evaluated) -> str | None:
-        """Notes an evaluation; returns why the trial ends here, if it does."""
+        """Records an evaluation; returns the reason to stop the run if its trial is pruned, else None.
+
+        Only the first run of a trial is judged.
+        """
         number = event.trial
         if not self.runs.decides(self.running[number]):
             return None
@@ -104,7 +113,10 @@ class Search:
         return verdict
 
     def close(self, event: Ended) -> None:
-        """Ends the trial of a run that has ended, or begins the trial's next run."""
+        """Records the end of a run: ends its trial, or starts the trial's next run.
+
+        A run that was paused is started again. Raises ConfigError if the first three trials failed.
+        """
         del self.running[event.trial]
         trial = self.records.get(event.trial)
         if "verdict" in trial.notes:

@@ -22,7 +22,10 @@ MIN_POPULATION = 2
 
 @dataclass(frozen=True)
 class Settings:
-    """All that decides what a study does; how many processes work on it does not."""
+    """The settings of a study that decide its result: preset, search space, sampler, pruner, objective, seeds.
+
+    Where its runs are executed, and how many at a time, is not part of them.
+    """
 
     preset: str
     values: dict  # of the preset, with what was set: the best settings are put into them
@@ -53,7 +56,10 @@ class Settings:
 
 
 def recorded(values: dict) -> dict:
-    """Returns the config of a study's runs: a checkpoint at every evaluation, and one thread unless you set more."""
+    """Returns the full config data of a study's runs, with a checkpoint at every evaluation.
+
+    Runs get 10 evaluations unless `values` has an interval, and one thread unless it has a number of them.
+    """
     config = RunConfig.from_mapping(values)
     interval = config.evaluation.interval or max(1, config.training.horizon // EVALUATIONS)
     changes = [f"evaluation.interval={interval}", f"checkpoint.interval={interval}", "checkpoint.keep=1"]
@@ -65,7 +71,7 @@ def recorded(values: dict) -> dict:
 
 
 def read_settings(folder: Path) -> Settings:
-    """Reads the settings of the study in a folder."""
+    """Reads the settings of the study in a folder; raises ConfigError if they are missing or damaged."""
     file = folder / FILE
     if not file.exists():
         raise ConfigError(
@@ -78,7 +84,11 @@ def read_settings(folder: Path) -> Settings:
 
 
 def agree(folder: Path, wanted: Settings) -> Settings:
-    """Begins a study, or checks that the one that stands there is the same; more trials may be asked for."""
+    """Begins a study in a folder, by writing its settings, or checks that the study there is the same.
+
+    Returns the study's settings, with as many trials as `wanted` if those are more. Raises ConfigError if the studies
+    differ, or if the folder holds something else.
+    """
     file = folder / FILE
     if not file.exists():
         if folder.is_dir() and any(path for path in folder.iterdir() if path.name != ".lock"):

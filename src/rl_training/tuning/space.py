@@ -77,7 +77,7 @@ Space = dict[str, Param]
 
 
 def default_space(kind: type) -> Space:
-    """Returns the space for an algorithm with settings of this class, which is searched if you name nothing."""
+    """Returns the search space for an algorithm whose settings have this class, used if no setting is named."""
     forms: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         forms |= DEFAULTS.get(base.__name__, {})
@@ -85,7 +85,11 @@ def default_space(kind: type) -> Space:
 
 
 def space_of(values: dict, given: Mapping[str, str] | list[str]) -> Space:
-    """Returns the checked space of a study; `given` are `NAME=FORM` texts, or forms by name."""
+    """Returns the search space of a study of config data `values`, by path of the setting.
+
+    `given` are `NAME=FORM` texts, or forms by name; if empty, it is the algorithm's default space. Raises ConfigError
+    if a setting does not exist, is named twice, or cannot have one of its values.
+    """
     config = RunConfig.from_mapping(values)
     if isinstance(given, Mapping):
         params = [parse_form(str(path), form) for path, form in given.items()]
@@ -103,7 +107,10 @@ def space_of(values: dict, given: Mapping[str, str] | list[str]) -> Space:
 
 
 def check_param(values: dict, config: RunConfig, param: Param) -> None:
-    """Refuses a setting that does not exist, and values that it cannot have, whatever the other settings are."""
+    """Raises ConfigError if a setting does not exist or cannot be searched.
+
+    Its lowest and highest value, or all choices, must be possible, whatever the other settings are.
+    """
     section, field, *deeper = split_path(our_path(param.path))
     if our_path(param.path) == "training.seed":
         raise ConfigError("--param training.seed is not searched: every run of a study has a seed of its own")
@@ -117,7 +124,7 @@ def check_param(values: dict, config: RunConfig, param: Param) -> None:
 
 
 def why_infeasible(values: dict, params: Mapping[str, float | int | str]) -> str | None:
-    """Returns the reason why settings do not go together, though each is possible; None if they do."""
+    """Returns the error of the config with these settings, though each is possible by itself; None if it is valid."""
     try:
         RunConfig.from_mapping(with_params(values, params))
     except ConfigError as error:

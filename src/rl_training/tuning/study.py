@@ -46,9 +46,10 @@ def tune(
 ) -> TuneResult:
     """Searches settings of a preset, or of a YAML file, for the highest mean return of its evaluations.
 
-    `params` maps settings to what they may be, `{"algorithm.learning_rate": "log:1e-5:1e-2"}`; without any, the algorithm's
-    usual ones are searched. Everything is kept in the folder `out`, and the same call goes on where it was interrupted. At
-    the end `best.yaml` there is a preset with the best settings, and `report.html` shows all trials.
+    `params` maps settings to what they may be, `{"algorithm.learning_rate": "log:1e-5:1e-2"}`; without any, the
+    algorithm's usual ones are searched. Everything is kept in the folder `out` (default: `studies/<preset>`), and the
+    same call goes on where it was interrupted. At the end `best.yaml` there is a preset with the best settings, and
+    `report.html` shows all trials. Raises ConfigError if an argument is wrong or the folder holds another study.
     """
     check_installed(engine)
     check_choice("sampler", sampler, SAMPLERS)
@@ -80,7 +81,10 @@ def tune(
 
 
 def report(folder: Path) -> TuneResult:
-    """Writes a study's page and tables again, from what is stored."""
+    """Writes the page, table and best preset of the study in a folder again, from its records, and returns the result.
+
+    Raises ConfigError if the folder holds no study or another process uses it.
+    """
     check_installed("processes")
     settings = read_settings(folder)
     with held(folder):
@@ -88,7 +92,11 @@ def report(folder: Path) -> TuneResult:
 
 
 def searched(values: dict, params: Mapping[str, str] | Sequence[str], sampler: str, seeds_per_trial: int) -> Space:
-    """Returns the checked space; for a grid or a population, what only they need is checked too."""
+    """Returns the search space of a study; raises ConfigError if it does not fit the sampler.
+
+    A grid needs points or choices. A population needs settings that can change during a run; without `params`, the
+    others are left out of the default space.
+    """
     if isinstance(params, str):
         raise ConfigError(f"params={params!r} must be a mapping or a list, e.g. [{params!r}]")
     space = space_of(values, params if isinstance(params, Mapping) else list(params))
@@ -116,7 +124,10 @@ def searched(values: dict, params: Mapping[str, str] | Sequence[str], sampler: s
 
 
 def planned(trials: int, sampler: str, space: Space) -> int:
-    """Returns the number of trials: as asked for, but of a grid no more than it has points."""
+    """Returns the number of trials: `trials`, but for a grid no more than it has points.
+
+    Raises ConfigError if a population would have fewer than two members.
+    """
     if sampler == "pbt" and trials < MIN_POPULATION:
         raise ConfigError(
             f"--trials {trials} is the size of the population with --sampler pbt: use at least {MIN_POPULATION}"
@@ -143,7 +154,10 @@ def open_records(folder: Path, settings: Settings) -> Records:
 
 
 def conduct(folder: Path, settings: Settings, records: Records, engine: str, *, jobs: int, shown: bool) -> None:
-    """Runs what is left of a study."""
+    """Draws and trains the trials that a study still lacks, `jobs` at a time, and records them.
+
+    Ctrl-C or SIGTERM pauses the runs and raises KeyboardInterrupt.
+    """
     from rl_training.tuning.display import Display
     from rl_training.tuning.population import Population
     from rl_training.tuning.runs import Runs
@@ -169,19 +183,25 @@ def open_engine(name: str, folder: Path, jobs: int) -> Engine:
 
 
 def default_folder(preset: str) -> Path:
-    """Returns the folder of a preset's study: always the same, so that the same command goes on with it."""
+    """Returns the folder of a preset's study, for example `studies/ppo-acrobot`, the same in every call."""
     return Path("studies") / Path(preset).with_suffix("").as_posix().strip("./").replace("/", "-")
 
 
 def held(folder: Path) -> AbstractContextManager[None]:
-    """Keeps other processes out of a study."""
+    """Returns a context that locks a study's folder, and makes it if needed.
+
+    Entering it raises ConfigError if another process has the lock.
+    """
     other = f"choose another folder, --out {shlex.quote(f'{folder}-2')}"
     return held_folder(folder, f"the study in {folder}", other)
 
 
 @contextmanager
 def terminated_as_interrupted() -> Iterator[None]:
-    """Lets SIGTERM, as from a system that shuts down, end a study as Ctrl-C does."""
+    """Raises KeyboardInterrupt on SIGTERM inside the `with` block, so that a study ends as on Ctrl-C.
+
+    Does nothing outside the main thread.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return

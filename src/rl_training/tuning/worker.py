@@ -18,7 +18,10 @@ from rl_training.tuning.job import PAUSE, Ended, Evaluated, Job, run_job
 
 
 def main() -> int:
-    """Works until the input ends."""
+    """Executes jobs, one line of JSON each on standard input, until the input ends; returns the exit code.
+
+    Writes events as lines of JSON to standard output. Returns 130 if it was interrupted.
+    """
     events = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what an environment prints goes to the log, not among the events
     inbox: queue.SimpleQueue[str | None] = queue.SimpleQueue()
@@ -36,7 +39,10 @@ def main() -> int:
 
 
 def listen(source: TextIO, inbox: queue.SimpleQueue[str | None], working: threading.Event) -> None:
-    """Takes in what the study says; its end interrupts the run that is under way."""
+    """Puts the lines of `source`, jobs and answers of the study, into `inbox`; at their end puts None twice.
+
+    If a job is under way then, interrupts this process, as Ctrl-C would.
+    """
     for line in source:
         inbox.put(line)
     inbox.put(None)
