@@ -29,7 +29,10 @@ def measure_speed(options: argparse.Namespace) -> int:
 
 
 def measure_learning(options: argparse.Namespace) -> int:
-    """Runs what is missing, then judges; 1 if a gate is missed."""
+    """Trains the runs that are missing (none with --judge), judges all, prints and writes the verdicts.
+
+    Returns exit code 1 if a cell misses its gate or has no runs, else 0.
+    """
     cells, seeds = learning.choose_cells(options.suite, options.cells), learning.parse_seeds(options.seeds)
     peers, given = parse_peers(options.peers, learning.LEARNING_PEERS), parse_pythons(options.peer_python)
     out = Path(options.out)

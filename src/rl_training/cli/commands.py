@@ -41,7 +41,7 @@ def train(options: argparse.Namespace) -> int:
 
 
 def check_given_once(overrides: list[str]) -> None:
-    """Refuses a setting that is given by a flag of its own and by --set, or twice by --set."""
+    """Raises ConfigError if two of the `SECTION.FIELD=VALUE` texts, of flags and of --set, set the same field."""
     paths = [our_path(assignment.partition("=")[0]) for assignment in overrides]
     twice = next((path for path in paths if paths.count(path) > 1), None)
     if twice is not None:
@@ -90,7 +90,10 @@ def resume(options: argparse.Namespace) -> int:
 
 
 def verify(agent: Agent, paused_at: Progress, result: TrainResult, options: argparse.Namespace) -> int:
-    """Trains the same config without a pause and compares the final states bit by bit."""
+    """Trains a resumed run once more without the pause, compares the final states bit by bit, and prints the result.
+
+    Returns exit code 0 if they are equal, 1 if not, 130 if it was interrupted.
+    """
     reached = result.total_timesteps + result.offline_updates
     pause = (
         f" without the pause at {paused_at.text}" if paused_at.timesteps < reached else ""
@@ -113,7 +116,10 @@ def verify(agent: Agent, paused_at: Progress, result: TrainResult, options: argp
 
 
 def train_again(agent: Agent, folder: Path, reached: int, *, progress: bool) -> TrainResult:
-    """Trains the same without a pause, with the weights it began with; what was extended is extended at the same steps."""
+    """Trains the run of `agent` once more in `folder`, without its pauses, up to step `reached`; returns the result.
+
+    It begins with the same weights, and is extended at the same steps if the run was. A signal ends it early.
+    """
     assert agent.run_dir is not None
     known, config = [e for e in extensions(agent.run_dir) if e["timesteps"]], agent.config
     if known:
@@ -135,7 +141,10 @@ def train_again(agent: Agent, folder: Path, reached: int, *, progress: bool) -> 
 
 
 def say_extension(before: RunConfig, agent: Agent) -> None:
-    """Says what another budget means: settings that change over a run now do so over the new total."""
+    """Prints how the budget of a run changed, and the schedules that now run over the new total.
+
+    Prints nothing if the budget is as in `before`.
+    """
     old, new = totals(before.training), totals(agent.config.training)
     changed = [f"{name} {old[name]:,} -> {total:,}" for name, total in new.items() if total != old[name]]
     if changed:
@@ -166,7 +175,7 @@ def evaluate(options: argparse.Namespace) -> int:
 
 
 def print_columns(result: EvalResult) -> None:
-    """Prints the means of the columns from the environment's `info`, one line each."""
+    """Prints the mean of each column that episodes took from the environment's `info`, one line each."""
     for name, mean in result.column_means.items():
         num = sum(value is not None for value in result.columns[name])
         if name == SUCCESS:

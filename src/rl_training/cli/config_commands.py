@@ -28,7 +28,10 @@ def presets(options: argparse.Namespace) -> int:
 
 
 def preset_row(name: str) -> str:
-    """Returns a line of `presets list`: the algorithm's tier, `zoo` and the result if it was measured, the source."""
+    """Returns the line of `presets list` for a preset: name, tier of its algorithm, measured result, source.
+
+    If the preset is damaged, the line has the error.
+    """
     try:
         values = load_yaml(preset_path(name))
     except ConfigError as error:  # of an installed package: the others can still be listed

@@ -46,7 +46,10 @@ def doctor(options: argparse.Namespace) -> int:
 
 
 def plug_ins_load() -> bool:
-    """Imports what installed packages add, and names what cannot be used, with the reason."""
+    """Imports what installed packages add (algorithms, stores, environments), and prints a line for each.
+
+    Returns False if anything cannot be used.
+    """
     problems = broken_packages()
     for registry in (ALGORITHMS, STORES, NATIVE, BACKENDS):
         for name, point in registry.declared.items():
@@ -65,7 +68,7 @@ def plug_ins_load() -> bool:
 
 
 def can_train() -> bool:
-    """Trains for a moment, saves, loads and acts."""
+    """Trains PPO for a moment, saves, loads and acts, and prints a line; returns False if the action is invalid."""
     from rl_training.api import PPO, load
 
     agent = PPO("CartPole-v1", n_envs=2, n_steps=32, batch_size=32, n_epochs=1, compile=False)

@@ -268,7 +268,10 @@ def add_bench(bench: argparse.ArgumentParser) -> None:
 
 
 def number(text: str) -> int:
-    """Accepts 500000, 500_000 and 5e5."""
+    """Parses a positive whole number, written as 500000, 500_000 or 5e5.
+
+    Raises ArgumentTypeError or ValueError for anything else, which argparse turns into a message.
+    """
     value = float(text.replace("_", ""))
     if not value.is_integer() or value < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number")
@@ -276,7 +279,10 @@ def number(text: str) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command; returns its exit code. A user's mistake is one sentence on standard error and code 2."""
+    """Runs the command in `arguments` (default: those of the process) and returns its exit code.
+
+    A user's mistake is one sentence on standard error and code 2. Arguments that cannot be parsed end the process.
+    """
     options = build_parser().parse_args(arguments)
     return run_with_streams(partial(run_command, options))
 
@@ -301,7 +307,7 @@ def run_command(options: argparse.Namespace) -> int:
 
 
 class Sentences(logging.Handler):
-    """Shows messages of a library on standard error, above a progress bar if there is one."""
+    """A logging handler that prints each record as one line on standard error, for example `warning: ...`."""
 
     def emit(self, record: logging.LogRecord) -> None:
         print(f"{record.levelname.lower()}: {record.getMessage()}", file=sys.stderr)
@@ -309,7 +315,10 @@ class Sentences(logging.Handler):
 
 @contextmanager
 def warnings_shown(*packages: str) -> Iterator[None]:
-    """Shows what packages log while a command runs, in plain sentences, and letters that a screen lacks as `?`."""
+    """Prints warnings that `packages` log inside the `with` block on standard error, as plain sentences.
+
+    From then on, standard output replaces letters that its encoding lacks by `?`.
+    """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # learning curves, where Windows writes to a file
     handler = Sentences(logging.WARNING)

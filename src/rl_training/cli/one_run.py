@@ -17,7 +17,10 @@ from rl_training.runtime import Progress
 
 
 def plan(values: dict, folder: str | Path | None) -> tuple[RunConfig, Path]:
-    """Returns the checked config of one run and the free directory it will be written to."""
+    """Returns the checked config of one run, and its run directory: `folder` or a new name under `runs`.
+
+    Raises ConfigError if the config is invalid or the directory is not free. Writes nothing.
+    """
     config = RunConfig.from_mapping(values)
     run_dir = parse_path(folder or RunDirectory.default_path(config), "--run-dir")
     RunDirectory.check_free(run_dir)
@@ -25,13 +28,17 @@ def plan(values: dict, folder: str | Path | None) -> tuple[RunConfig, Path]:
 
 
 def sampling_of(options: argparse.Namespace) -> dict[str, object]:
-    """Returns the settings of section sampling that were given by flags of their own."""
+    """Returns the values of the flags --workers and --engine by name; flags that were not given are left out."""
     given = {name: getattr(options, name) for name in ("workers", "engine")}
     return {name: value for name, value in given.items() if value is not None}
 
 
 def train_to_end(agent: Agent, options: argparse.Namespace, whole: Path | None = None) -> TrainResult:
-    """Trains an agent and closes it; a second Ctrl-C, which ends at once, is told how to go on."""
+    """Trains an agent up to --stop-at or to its end, closes the agent, and returns the result.
+
+    If a second Ctrl-C ends it at once, prints how to continue the run (or all seeds, in the folder `whole`) and raises
+    KeyboardInterrupt.
+    """
     try:
         return agent.learn(stop_at=options.stop_at, progress=not options.quiet)
     except KeyboardInterrupt:
@@ -70,10 +77,10 @@ def how_to_continue(agent: Agent, whole: Path | None = None) -> str:
 
 
 def trusting(config: RunConfig) -> str:
-    """Returns the `--trust` flags that a process which opens a run with this config needs."""
+    """Returns the `--trust` flags that a process needs to open a run with this config, as text; may be empty."""
     return "".join(f" --trust {package}" for package in packages_of(config))
 
 
 def done(result: TrainResult) -> Progress:
-    """Returns the clocks of a run at its end, as a `Progress`."""
+    """Returns the env steps and offline updates that a run has done at its end, as a `Progress`."""
     return Progress(env_steps=result.total_timesteps, offline_updates=result.offline_updates)

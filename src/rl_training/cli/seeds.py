@@ -35,7 +35,11 @@ def parse_seeds(text: str) -> list[int]:
 
 
 def train_seeds(values: dict, options: argparse.Namespace) -> int:
-    """Trains one run after the other; with a run directory, all in that folder."""
+    """Trains a run for each seed of --seeds, one after the other, and prints a summary; returns the exit code 0.
+
+    With --run-dir, all are in that folder. A run that a signal pauses ends the series. Raises ConfigError if a run is
+    invalid or already there, before any starts.
+    """
     seeds = parse_seeds(options.seeds)
     whole = parse_path(options.run_dir, "--run-dir") if options.run_dir else None
     if whole is not None and (begun := sorted(set(seeds) & set(begun_seeds(whole)))):
@@ -72,13 +76,16 @@ def say_what_is_missing(seeds: list[int], whole: Path | None) -> None:
 
 
 def begun_seeds(whole: Path) -> dict[int, Path]:
-    """Returns the runs in a folder of seeds, by seed."""
+    """Returns the run directories, such as `seed7`, that have begun in a folder, by seed; {} if there is none."""
     found = {path.parent for path in whole.glob("seed*/config.yaml")}
     return {int(path.name[4:]): path for path in found if re.fullmatch(r"seed\d+", path.name)}
 
 
 def read_planned(whole: Path) -> dict[int, dict]:
-    """Reads the configs of all seeds that were asked for in a folder, as far as it says."""
+    """Reads the config data of all seeds that are planned in a folder, by seed; {} if it does not say.
+
+    Raises ConfigError if its file `seeds.json` is damaged.
+    """
     file = whole / PLANNED
     if not file.exists():
         return {}
@@ -91,7 +98,11 @@ def read_planned(whole: Path) -> dict[int, dict]:
 
 
 def resume_seeds(whole: Path, options: argparse.Namespace) -> int:
-    """Finishes what was begun in a folder of seeds, starts the seeds that were not, and summarises all."""
+    """Finishes the runs in a folder of seeds, starts those that are planned, and prints a summary of all.
+
+    Returns the exit code 0. A run that a signal pauses ends the series. Raises ConfigError for flags that are for one
+    run.
+    """
     if options.verify or options.total_timesteps or options.total_updates:
         raise ConfigError(
             f"--verify, --total-timesteps and --total-updates are for one run, and {whole} holds several seeds: name one, "
@@ -120,7 +131,10 @@ def resume_seeds(whole: Path, options: argparse.Namespace) -> int:
 
 
 def begin(values: dict, run_dir: Path, options: argparse.Namespace) -> Agent:
-    """Starts a run that the folder plans; as with the config of a run, it may run only what is trusted."""
+    """Returns the agent of a new run from config data that a folder of seeds plans.
+
+    Raises ConfigError if the config names code that `options.trust` does not allow, or if the directory is not free.
+    """
     config = sampled_anew(RunConfig.from_mapping(values), sampling_of(options))
     Trust.of(run_dir.parent / PLANNED, options.trust).check(config)
     RunDirectory.check_free(run_dir)

@@ -14,7 +14,10 @@ OUTPUT_LOST = 3  # exit code of a command that did everything but could not writ
 
 
 class UnfailingStream(io.TextIOBase):
-    """A text stream that remembers the first failure and drops everything after it."""
+    """A text stream around another, that does not raise OSError: after the first failure it drops all text.
+
+    The failure is kept in `failure`.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__()
@@ -37,7 +40,7 @@ class UnfailingStream(io.TextIOBase):
                 self.give_up(error)
 
     def give_up(self, error: OSError) -> None:
-        """Redirects the stream to the null device, so that text left in it does not fail again when Python ends."""
+        """Keeps the error and redirects the stream to the null device, so that buffered text does not fail again."""
         self.failure = error
         with suppress(OSError, ValueError):  # a stream in memory has no number
             nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -65,7 +68,10 @@ class UnfailingStream(io.TextIOBase):
 
 
 def run_with_streams(command: Callable[[], int], output_lost: int = OUTPUT_LOST) -> int:
-    """Runs a command with streams that do not fail; returns its exit code, `output_lost` if only its output is lost."""
+    """Runs a command with output streams that do not fail, and returns its exit code.
+
+    Returns `output_lost` if the command succeeds (code 0) but its standard output could not be written.
+    """
     with unfailing_streams() as output:
         code = command()
         output.flush()
@@ -77,7 +83,10 @@ def run_with_streams(command: Callable[[], int], output_lost: int = OUTPUT_LOST)
 
 @contextmanager
 def unfailing_streams() -> Iterator[UnfailingStream]:
-    """Replaces both output streams while a command runs, and gives its standard output."""
+    """Replaces `sys.stdout` and `sys.stderr`, inside the `with` block, by streams that do not fail; yields the first.
+
+    A standard stream that the shell closed leads to the null device meanwhile.
+    """
     before = sys.stdout, sys.stderr
     with closed_streams_replaced():
         if isinstance(sys.stdout, io.TextIOWrapper):
@@ -94,7 +103,10 @@ def unfailing_streams() -> Iterator[UnfailingStream]:
 
 @contextmanager
 def closed_streams_replaced() -> Iterator[None]:
-    """Opens streams that the shell closed, lest a file of the run gets their number and what libraries write to it."""
+    """Opens the null device for standard streams that the shell closed (None in `sys`), inside the `with` block.
+
+    Otherwise a file of the run would get their number, and what libraries write to it.
+    """
     closed = [name for name in ("stdin", "stdout", "stderr") if getattr(sys, name) is None]
     with ExitStack() as opened:
         for name in closed:

@@ -17,7 +17,10 @@ Command = Callable[[argparse.Namespace], int]
 
 
 def on_every_rank(command: Command) -> Command:
-    """Wraps a command so that its processes, if torchrun started several, are ranks of one run."""
+    """Wraps a command so that its processes, if torchrun started several, are ranks of one run.
+
+    Only the first rank prints. The wrapped command raises ConfigError for flags that ask for several runs.
+    """
 
     def run(options: argparse.Namespace) -> int:
         with data_parallel() as ranks:
@@ -29,7 +32,7 @@ def on_every_rank(command: Command) -> Command:
 
 
 def check_one_run(options: argparse.Namespace) -> None:
-    """Refuses flags that mean several runs (`--seeds`, `--verify`)."""
+    """Raises ConfigError for flags that ask for several runs, --seeds and --verify, which ranks cannot train."""
     if getattr(options, "seeds", None) is not None:
         raise ConfigError(f"--seeds {options.seeds} are several runs, and torchrun's ranks share one: use --seed")
     if getattr(options, "verify", False):
@@ -37,7 +40,10 @@ def check_one_run(options: argparse.Namespace) -> None:
 
 
 def silently(command: Command, options: argparse.Namespace, rank: int) -> int:
-    """Runs a command without output, except for the error that ends it."""
+    """Runs a command without its standard output and warnings, and returns its exit code; sets `options.quiet`.
+
+    If an error ends the command, `rank N: ` is written to standard error before the error is raised again.
+    """
     options.quiet = True
     logging.getLogger("rl_training").setLevel(logging.ERROR)
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):

@@ -46,7 +46,7 @@ def tune(options: argparse.Namespace) -> int:
 
 
 def say(result: TuneResult) -> int:
-    """Prints the result and returns the exit code: 1 if nothing was found."""
+    """Prints a study's best settings and its report's path; returns exit code 1 if no trial is complete, else 0."""
     if result.preset is None:
         print(f"{result.trials} trials, none is complete; report: {result.report}")
         return 1
