@@ -24,7 +24,7 @@ REQUIRED = ("rl-training", "torch", "numpy", "gymnasium", "pyyaml", "rich", "saf
 
 
 def doctor(options: argparse.Namespace) -> int:
-    """Prints one line per check; returns 1 if something required is broken."""
+    """Checks the installation and prints one line per check; returns 1 if something required is broken, else 0."""
     healthy = True
     for name in REQUIRED:
         found = installed(name)

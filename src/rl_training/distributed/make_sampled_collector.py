@@ -1,4 +1,4 @@
-"""The choice of a collector for environments that samplers step."""
+"""Construction of the collector for environments that samplers step, waiting or running ahead."""
 
 from __future__ import annotations
 

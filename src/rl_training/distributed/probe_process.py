@@ -51,10 +51,10 @@ class Answer(NamedTuple):
 
 
 def probe_apart(config: EnvConfig, build: Build) -> str | None:
-    """Tries out an environment in another process: returns in what a copy restored from a saved state differs, or None.
+    """Tries out an environment in another process, and waits for the result.
 
-    Waits for the result. Raises the error that the environment raised, or SamplerLostError if the process dies or
-    hangs.
+    Returns, as text, in what a copy restored from a saved state differs, or None. Raises the error that the environment
+    raised, or SamplerLostError if the process dies or hangs.
     """
     context: Any = multiprocessing.get_context(METHOD)
     if METHOD == "forkserver":

@@ -96,7 +96,10 @@ class Processes(Engine):
         return self.read_block(index, arguments[0], *answer) if method == "collect" else answer
 
     def read_block(self, index: int, request: Published, *sent: Any) -> Block:
-        """Returns the block that a sampler has written: a view of shared memory, valid until the slot is used again."""
+        """Returns the block that sampler `index` wrote to shared memory for a request, with the parts that it sent.
+
+        Its tensors are views of that memory, valid until the slot is used for another request.
+        """
         self.has_stepped[index] = True
         written, num_steps = self.slots[request.slot].blocks[index], request.sampling.num_steps
         steps = tree_map(lambda x: x[:num_steps], written.steps)

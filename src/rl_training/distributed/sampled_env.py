@@ -85,7 +85,10 @@ class SampledEnv(HostEnv):
         return self.obs
 
     def set_carry(self, carry: Carry) -> None:
-        """Gives all samplers the observations, memory and episode starts, a row per environment, to continue from."""
+        """Sends each sampler the observations, policy memory and episode starts to continue from, and waits.
+
+        `carry` has a row for every environment of the run.
+        """
         self.pool.ask_all("set_carry", [(part,) for part in self.parts(carry)])
 
     def step(self, action: Tensor) -> EnvStep:

@@ -31,7 +31,7 @@ class TensorSlice:
 
 
 class Layout:
-    """A plan of shared memory, in which tensors get slices one after the other; `size` bytes are planned so far."""
+    """A plan of which tensor lies where in one piece of shared memory; `size` is its length in bytes."""
 
     def __init__(self) -> None:
         self.size = 0  # bytes so far

@@ -14,10 +14,11 @@ from rl_training.runtime import EnvCollector
 
 
 class SlicedCollector(EnvCollector):
-    """A collector that acts on a batch with a row for every environment of the run, and uses only its own rows.
+    """A sampler's collector, which steps some of a run's environments as one process would step all, to the last bit.
 
     Matrix products round differently for another number of rows, and random numbers are drawn for all rows at once. So
-    its rows stand where they would stand in one process, and copies of the first of them stand for the others.
+    the policy acts on a batch with a row for every environment of the run, in which copies of this sampler's first row
+    stand for the others, and only the sampler's own rows are used.
     """
 
     def __init__(

@@ -49,7 +49,7 @@ class Runs:
         return Job(trial.number, str(folder), apply_override(values, f"training.seed={seed}"))
 
     def decides(self, job: Job) -> bool:
-        """Returns True if a job is the first run of its trial, by whose evaluations the trial is pruned."""
+        """Returns True if a job is the first run of its trial; only its evaluations decide whether it is pruned."""
         return Path(job.folder) == self.folders(job.trial)[0]
 
     def value(self, trial: int) -> float:

@@ -94,9 +94,9 @@ class Search:
             self.engine.start(job)
 
     def judge(self, event: Evaluated) -> str | None:
-        """Records an evaluation; returns the reason to stop the run if its trial is pruned, else None.
+        """Records an evaluation of a trial's run; returns the reason to stop it if the trial is pruned, else None.
 
-        Only the first run of a trial is judged.
+        Only the first run of a trial is recorded and judged; for the others it returns None.
         """
         number = event.trial
         if not self.runs.decides(self.running[number]):

@@ -86,8 +86,8 @@ def read_settings(folder: Path) -> Settings:
 def agree(folder: Path, wanted: Settings) -> Settings:
     """Begins a study in a folder, by writing its settings, or checks that the study there is the same.
 
-    Returns the study's settings, with as many trials as `wanted` if those are more. Raises ConfigError if the studies
-    differ, or if the folder holds something else.
+    Returns the study's settings. If `wanted` has more trials than they, they get as many, and are written again. Raises
+    ConfigError if the studies differ, if a population would change its size, or if the folder holds something else.
     """
     file = folder / FILE
     if not file.exists():
