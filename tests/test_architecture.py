@@ -61,7 +61,7 @@ HOST_READS = {"item", "cpu", "numpy", "tolist"}
 CASTS = {"float", "int", "bool"}
 PLAIN_VALUES = {
     "core/arguments.py": {"whole_number", "real_number"},
-    "core/memory.py": {"line_value"},
+    "core/free_memory.py": {"line_value"},
     "core/schedule.py": {"__post_init__", "parse", "checked"},
     "algorithms/sac.py": {"starts_at"},
 }  # functions that cast what a config says, never a tensor

@@ -11,8 +11,8 @@ import torch
 
 import rl_training
 from rl_training.api.training import build_run
-from rl_training.core import Box, Dict, Discrete, MultiBinary, MultiDiscrete, memory, tree_leaves
-from rl_training.core.memory import line_value, memory_free
+from rl_training.core import Box, Dict, Discrete, MultiBinary, MultiDiscrete, free_memory, tree_leaves
+from rl_training.core.free_memory import line_value, memory_free
 from rl_training.experience import allocation
 from rl_training.experience.allocation import Allocator, row_bytes
 from rl_training.experiment.checkpoint import difference
@@ -113,7 +113,7 @@ def test_a_run_on_a_mapped_buffer_is_the_same_run(tmp_path) -> None:
 
 def test_a_container_limits_what_is_free(tmp_path, monkeypatch) -> None:
     """Beside 'MemAvailable' of the host there is the quota of the control group, of which files can be given back."""
-    monkeypatch.setattr(memory, "CGROUP", tmp_path)
+    monkeypatch.setattr(free_memory, "CGROUP", tmp_path)
     unlimited = memory_free(CPU)
     assert 0 < unlimited < 2**60
     for name, text in (

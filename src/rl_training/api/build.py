@@ -17,8 +17,8 @@ from rl_training.config.registry import ALGORITHMS
 from rl_training.config.run_config import RunConfig
 from rl_training.core import ALONE, Algorithm, AlgorithmConfig, Ranks, Spec
 from rl_training.core.arguments import ConfigError
+from rl_training.core.free_memory import WeighedTensors, check_memory
 from rl_training.core.goals import GoalRewards
-from rl_training.core.memory import WeighedTensors, check_memory
 from rl_training.data import Dataset
 from rl_training.envs import VectorEnv
 from rl_training.experience import Experience, LoggedSteps, StoreContext

@@ -25,7 +25,7 @@ from rl_training.core.arguments import (
     shown,
     whole_number,
 )
-from rl_training.core.memory import check_memory
+from rl_training.core.free_memory import check_memory
 from rl_training.core.schedule import Range
 from rl_training.data.columns import (
     Arrays,

@@ -18,7 +18,7 @@ import torch
 
 from rl_training.core import Groups
 from rl_training.core.entry_points import find, import_named
-from rl_training.core.memory import check_memory
+from rl_training.core.free_memory import check_memory
 from rl_training.core.ranges import Count, Positive
 from rl_training.envs.answers import CheckedSteps
 from rl_training.envs.backends import BACKENDS, Abilities, Backend, find_backend, implied_backend, register_backend

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from rl_training.core import Dict, Space, Tree
-from rl_training.core.memory import GIGABYTE, memory_free
+from rl_training.core.free_memory import GIGABYTE, memory_free
 
 
 class Allocator:
