@@ -11,9 +11,9 @@ from rl_training.models.actors import (
 )
 from rl_training.models.batch_renorm import BatchRenorm, RenormMLP
 from rl_training.models.best_of import BestOfPolicy, ProposalPolicy
-from rl_training.models.dense import DenseLayer, dense_layers
 from rl_training.models.encoders import DictEncoder, FlatEncoder, NatureCNN, build_encoder, encode_mask
 from rl_training.models.ensembles import Critics, EnsembleMLP
+from rl_training.models.export_dense import DenseLayer, dense_layers
 from rl_training.models.mlp import MLP, NoisyMLP, fuse_networks
 from rl_training.models.normalizer import ObservationNormalizer
 from rl_training.models.policies import ActionHead, RecurrentPolicy, StochasticPolicy
