@@ -41,10 +41,13 @@ class JsonLines(Callback):
             self.write("episodes", [episode_row(episode) for episode in episodes])
 
     def on_log(self, trainer: Trainer, metrics: dict[str, float]) -> None:
-        self.write("metrics", [{"timesteps": trainer.logged_at, **only_finite(metrics)}])
+        self.write("metrics", [{"timesteps": trainer.logged_at, **none_if_not_finite(metrics)}])
 
     def on_evaluation(self, trainer: Trainer, result: EvalResult) -> None:
-        record = {"timesteps": trainer.progress.timesteps, **only_finite(evaluation_metrics(result, trainer.progress))}
+        record = {
+            "timesteps": trainer.progress.timesteps,
+            **none_if_not_finite(evaluation_metrics(result, trainer.progress)),
+        }
         self.write("metrics", [record | {"eval/returns": list(result.returns)}])
 
     def close(self) -> None:
@@ -135,13 +138,13 @@ class ProgressBar(Callback):
 
 
 def episode_row(episode: Episode) -> dict:
-    columns = only_finite(episode.columns)
+    columns = none_if_not_finite(episode.columns)
     own = {"timesteps": episode.timesteps, "env": episode.env, "return": episode.ret, "length": episode.length}
     return own | columns
 
 
-def only_finite(metrics: Mapping[str, float]) -> dict[str, float | None]:
-    """Returns the metrics with None in place of infinity and NaN, which JSON cannot hold."""
+def none_if_not_finite(metrics: Mapping[str, float]) -> dict[str, float | None]:
+    """Returns a copy of the metrics in which NaN and infinities, which JSON cannot hold, are None."""
     return {name: value if math.isfinite(value) else None for name, value in metrics.items()}
 
 
