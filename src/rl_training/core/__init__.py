@@ -1,4 +1,4 @@
-"""The contracts that every other layer depends on. Imports torch and nothing else."""
+"""The contracts that every other layer depends on; of other packages, it imports torch and numpy only."""
 
 from rl_training.core.algorithm import Algorithm, AlgorithmConfig, Pass, Periodic
 from rl_training.core.converters import ActionConverter, ObservationConverter
