@@ -25,7 +25,7 @@ from rl_training.core.types import BatchT, Column, Loss, Metrics, Step, Transiti
 
 @dataclass(frozen=True, kw_only=True)
 class AlgorithmConfig:
-    """Base of every algorithm's settings: each hyperparameter is a field, with its default in one place."""
+    """Base class of algorithms' settings: a frozen dataclass with a field per hyperparameter, made by keywords only."""
 
     needs: ClassVar[Needs] = Needs("data")
     absent: ClassVar[Mapping[str, Absent]] = MappingProxyType({})
@@ -41,10 +41,10 @@ class AlgorithmConfig:
             return super().__new__(cls)
 
     def check(self, supply: Supply) -> None:
-        """Raises a ValueError that names the field if settings contradict each other or do not fit the experience."""
+        """Raises a ValueError that names the field if settings contradict each other or do not fit `supply`."""
 
     def fitted(self, supply: Supply) -> Self:
-        """Returns the settings to build from: values that were left to the experience are filled in."""
+        """Returns the settings with values that depend on the experience filled in, such as gradient_steps=-1."""
         return self
 
 
@@ -53,7 +53,7 @@ ConfigT = TypeVar("ConfigT", bound=AlgorithmConfig)
 
 @dataclass(frozen=True)
 class Periodic:
-    """A further method that takes the same batch, but not every time: a delayed actor, a target network's copy."""
+    """A further method to call with a batch, every so many updates or env steps, such as a delayed actor's step."""
 
     method: str
     every: int
@@ -69,7 +69,7 @@ class Periodic:
 
 @dataclass(frozen=True)
 class Pass:
-    """One pass of an iteration through the experience: its rounds, its batch size and the method that takes batches."""
+    """A part of a training iteration: its number of rounds, batch size, and the method that learns from batches."""
 
     rounds: int  # a round is one epoch of a rollout, or one batch from a replay or data
     batch_size: int | None  # None: the whole rollout at once
@@ -90,7 +90,7 @@ class Pass:
 
 
 def check_count(owner: Periodic | Pass, field: str, *, least: int = 1) -> None:
-    """Raises a ValueError if the field is not a whole number of at least `least`."""
+    """Raises a ValueError if the attribute `field` of `owner` is not an int (bools are none) of at least `least`."""
     number = getattr(owner, field)
     if not isinstance(number, int) or isinstance(number, bool) or number < least:
         kind = type(owner).__name__
@@ -98,7 +98,7 @@ def check_count(owner: Periodic | Pass, field: str, *, least: int = 1) -> None:
 
 
 class Algorithm(nn.Module, ABC, Generic[ConfigT, BatchT]):
-    """Turns batches into better parameters. Every method is pure tensor code without host reads.
+    """A learning method: its policy, other networks and optimizers, and the tensor code that updates them from batches.
 
     `BatchT` is the type of its batches: `StepBatch` from a replay or dataset, or the result of `prepare` for a rollout.
     """
@@ -120,39 +120,39 @@ class Algorithm(nn.Module, ABC, Generic[ConfigT, BatchT]):
         self.register_buffer("failed", torch.tensor(False))
 
     def prepare(self, rollout: Transition) -> tuple[BatchT, Metrics]:
-        """Turns a [time, env] rollout into samples of the same leading shape; on-policy methods override it."""
+        """Returns a batch and metrics for a [time, env] rollout; raises a TypeError if the method takes no rollouts."""
         raise TypeError(f"{type(self).__name__} does not learn from rollouts and has none to prepare")
 
     @abstractmethod
     def passes(self) -> tuple[Pass, ...]:
-        """Declares how one iteration goes through the experience."""
+        """Returns the passes over the experience that make up one training iteration, in order."""
 
     @abstractmethod
     def update(self, batch: BatchT) -> Step:
-        """Takes one optimization step."""
+        """Changes the networks by one optimization step on a batch; returns metrics and outputs per row."""
 
     @property
     def why_not_recorded(self) -> str | None:
-        """Returns the reason why an iteration cannot be recorded as one CUDA graph; None if it can."""
+        """Returns the reason why a training iteration cannot be recorded as one CUDA graph; None if it can."""
         if any(p.sequences or not p.one_graph for p in self.passes()):
             return f"{type(self).__name__} has updates whose shapes vary"
         return "running statistics (normalize_observation, normalize_reward) are kept" if self.observes else None
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Declares the columns that every row must have besides the step itself."""
+        """Returns the columns that every stored step must have besides the fields of `Transition`; () by default."""
         return ()
 
     @property
     def observes(self) -> bool:
-        """Says if the algorithm keeps running statistics, which `observe` updates."""
+        """Says if the algorithm keeps running statistics of observations, which `observe` updates."""
         return False
 
     def observe(self, obs: Tree, valid: Tensor) -> None:
-        """Folds the observations of new steps into running statistics, once they no longer affect the current update."""
+        """Adds the observations in rows that `valid` marks to running statistics; the base class does nothing."""
 
     def diagnose(self, batch: BatchT) -> Metrics:
-        """Measures the health of the networks on a batch at evaluation time; returns metrics to log."""
+        """Returns metrics of the networks' health on a batch, such as TD errors, for evaluations; {} by default."""
         return {}
 
     def values(self, obs: Tree) -> Tensor | None:
@@ -160,11 +160,11 @@ class Algorithm(nn.Module, ABC, Generic[ConfigT, BatchT]):
         return None
 
     def wants_stop(self, metrics: Metrics) -> Tensor | None:
-        """Says whether to skip this update and the rest of the iteration; None means never."""
+        """Returns a 0-dim bool tensor, True to skip this update and the rest of the iteration; None means never."""
         return None
 
     def minimize(self, loss_fn: Callable[[BatchT], Loss], batch: BatchT, name: str) -> Step:
-        """Takes one step of optimizer `name` on a loss function of the batch."""
+        """Steps optimizer `name` on the loss `loss_fn(batch)`, unless `stop` is set or the gradient is not finite."""
         optimizer = self.optimizer(name)
         loss = loss_fn(batch)
         grads = torch.autograd.grad(loss.value, optimizer.targets, allow_unused=True, materialize_grads=True)
@@ -186,7 +186,7 @@ class Algorithm(nn.Module, ABC, Generic[ConfigT, BatchT]):
     def reduce_gradients(
         self, grads: Sequence[Tensor], metrics: Metrics, weight: Tensor
     ) -> tuple[Sequence[Tensor], Metrics]:
-        """Averages gradients and metrics over all ranks, weighted by their rows; one rank alone keeps its own."""
+        """Returns gradients and metrics averaged over all ranks, each weighted by its sum of `weight`."""
         if self.ranks.number == 1:
             return grads, metrics
         pooled = self.ranks.means([*grads, *metrics.values()], weight)

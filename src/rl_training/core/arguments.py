@@ -1,4 +1,4 @@
-"""Checks of what users pass to functions: whole numbers, numbers, seeds and rows, each with one sentence that names the argument."""
+"""Checks of the numbers, seeds, rows and paths that users pass; their errors name the argument."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ LONGEST = 60  # characters of a value in a sentence
 
 
 class RowError(ValueError, IndexError):
-    """Row numbers that are out of range."""
+    """An error for row numbers that are out of range; a ValueError and an IndexError."""
 
 
 def refuse_settings(kind: type, by_position: tuple, settings: Mapping[str, object]) -> Exception:
-    """Returns the error for a config that is called by position, or with settings that it does not have."""
+    """Returns, without raising it, a TypeError for a config class called with positional or unknown arguments."""
     unknown = [name for name in settings if name not in {field.name for field in fields(kind)}]
     return TypeError(
         f"{kind.__name__} has no field {', '.join(unknown)}" if unknown else f"{kind.__name__}: name the settings"
@@ -32,13 +32,13 @@ def refuse_settings(kind: type, by_position: tuple, settings: Mapping[str, objec
 
 
 def shown(value: object) -> str:
-    """Returns the `repr` of a value, shortened to fit into an error message."""
+    """Returns the `repr` of a value for an error message, cut after 60 characters."""
     text = repr(value)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
 def as_python(value: object) -> object:
-    """Returns numpy's scalars, and arrays without dimensions, as Python's own numbers, text and truth values."""
+    """Returns a numpy scalar or 0-dim array as a Python bool, int, float or str, and any other value unchanged."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
     for kind, own in ((np.bool_, bool), (np.integer, int), (np.floating, float), (np.str_, str)):
@@ -48,7 +48,7 @@ def as_python(value: object) -> object:
 
 
 def whole_number(value: object, name: str, limits: Range = COUNT) -> int:
-    """Returns the value as an int, or raises a ValueError; accepts 5.0, refuses text and truth values."""
+    """Returns the value (5 or 5.0) as an int; raises a ValueError if it is no whole number or out of `limits`."""
     number = as_python(value)
     is_whole = isinstance(number, Integral) or (isinstance(number, float) and number.is_integer())
     if isinstance(number, bool) or not is_whole:
@@ -59,7 +59,7 @@ def whole_number(value: object, name: str, limits: Range = COUNT) -> int:
 
 
 def real_number(value: object, name: str, limits: Range = ANY) -> float:
-    """Returns the value as a finite float within its limits, or raises a ValueError."""
+    """Returns the value as a float; raises a ValueError if it is no number, not finite or out of `limits`."""
     number = as_python(value)
     if isinstance(number, bool) or not isinstance(number, Real):
         raise ValueError(f"{name}={shown(value)} must be a number")
@@ -78,7 +78,11 @@ def check_limits(number: float, name: str, limits: Range) -> None:
 
 
 def row_numbers(value: object, name: str, total: int, what: str) -> np.ndarray:
-    """Returns row numbers (`what`, counted from 0, below `total`) as an array; a mask selects where it is true."""
+    """Returns a list of row numbers, or the places where a bool mask of length `total` is true, as an int64 array.
+
+    Raises a RowError for numbers outside 0 to `total` - 1, and a ValueError for values that are no list of numbers; in
+    both, `name` is the argument and `what` the rows.
+    """
     try:
         rows = np.asarray(value)
     except (ValueError, TypeError, RuntimeError) as error:  # lists of different lengths; tensors of a GPU
@@ -97,7 +101,7 @@ def row_numbers(value: object, name: str, total: int, what: str) -> np.ndarray:
 
 
 def checked_path(value: object, name: str) -> Path:
-    """Returns the path that a user gave, with `~` expanded; raises a ValueError if no file can have that name."""
+    """Returns a path with `~` expanded; raises a ValueError if the value is empty, no path or no possible file name."""
     text = os.fsdecode(value) if isinstance(value, str | os.PathLike) else ""
     if not text:
         raise ValueError(f"{name}={shown(value)} is not a path: give the name of a file or folder")
@@ -108,7 +112,7 @@ def checked_path(value: object, name: str) -> Path:
 
 
 def expand_home(path: str) -> Path:
-    """Returns the path with a leading `~` or `~user` as that user's home folder."""
+    """Returns the path with `~` or `~user` expanded; raises a ValueError if that home folder is not known."""
     try:
         return Path(path).expanduser()
     except RuntimeError as error:
@@ -132,8 +136,8 @@ def instance_of(value: object, kind: type[T], name: str, advice: str) -> T:
 
 
 class ConfigError(ValueError):
-    """A setting that cannot be used; the message says which, why and what to write instead."""
+    """An error for a setting that cannot be used; the message names it, the reason and what to write instead."""
 
 
 class CallError(ConfigError, TypeError):
-    """A call with an unknown keyword or with the wrong number of arguments."""
+    """An error for a call with an unknown keyword or the wrong number of arguments; also a TypeError."""

@@ -15,7 +15,10 @@ EDGE = 1e-6  # of half the range: actions that near to a bound count as at it, b
 
 
 class ObservationConverter(nn.Module):
-    """Turns an environment's observations into what networks take: float32, uint8 images, choices counted from 0."""
+    """A module that converts observations for networks: float32 arrays, uint8 images, choices counted from 0.
+
+    Calling it raises a ValueError for missing keys, wrong shapes and, on the CPU, numbers that are not finite.
+    """
 
     def __init__(self, space: Space) -> None:
         super().__init__()
@@ -45,9 +48,9 @@ class ObservationConverter(nn.Module):
 
 
 class ActionConverter(nn.Module):
-    """Turns a policy's actions into the environment's: [-1, 1] is rescaled, a Gaussian's is clipped.
+    """A module that converts a policy's actions to the environment's: rescaled if `squashed`, clipped and cast.
 
-    The bounds are buffers that no state holds: they follow from the space.
+    The bounds are buffers that are not in its state_dict, because they follow from the space.
     """
 
     low: Tensor
@@ -83,13 +86,13 @@ class ActionConverter(nn.Module):
         return action if self.own_dtype is None else action.to(self.own_dtype)
 
     def in_own_dtype(self, action: Tensor) -> Tensor:
-        """Casts actions to the environment's dtype, rounded if it is an integer type, and within its bounds."""
+        """Returns actions clipped to the environment's bounds in its dtype, rounded if that is an integer type."""
         assert self.own_dtype is not None
         action = action.double() if self.own_dtype.is_floating_point else action.double().round()
         return action.clamp(self.own_low, self.own_high).to(self.own_dtype)
 
     def inverse(self, action: Tensor) -> Tensor:
-        """Turns an environment's actions, as data holds them, into the policy's."""
+        """Returns actions in the policy's units for actions in the environment's, which datasets hold."""
         if isinstance(self.space, Box):
             action = action if len(self.space.shape) == 1 else action.reshape(len(action), self.space.size)
             if self.squashed:
@@ -101,12 +104,12 @@ class ActionConverter(nn.Module):
 
     @property
     def rounds(self) -> bool:
-        """Says if the environment's continuous actions are whole numbers, so that actions are rounded."""
+        """Says if the environment takes a Box of integers, so that a policy's continuous actions are rounded."""
         return isinstance(self.space, Box) and self.own_dtype is not None and not self.own_dtype.is_floating_point
 
     @property
     def edges(self) -> tuple[Tensor, Tensor]:
-        """Returns the limits, in the policy's units, beyond which an action counts as at a bound of the environment."""
+        """Returns two limits per component, in the policy's units: actions at or beyond them count as at a bound."""
         if self.squashed:
             inside = torch.full_like(self.span, 1 - EDGE)
             return -inside, inside
@@ -114,9 +117,9 @@ class ActionConverter(nn.Module):
         return self.low + margin, self.high - margin
 
     def log_volume(self, action: Tensor) -> Tensor | float:
-        """Returns the decrease in log-density when actions in [-1, 1] are rescaled to the environment's bounds.
+        """Returns the decrease in log-density per row when actions in [-1, 1] are rescaled to the environment's bounds.
 
-        Components at a bound do not count: they have a probability instead of a density.
+        Components at a bound do not count: they have a probability instead of a density. 0.0 if nothing is rescaled.
         """
         if not (self.squashed and isinstance(self.space, Box)):
             return 0.0

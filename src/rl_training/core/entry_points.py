@@ -15,7 +15,10 @@ T = TypeVar("T")
 
 
 def find(path: str, known: Mapping[str, T], field: str) -> T:
-    """Returns the object that a config's `field` names: one of `known`, or imported from 'package.module:name'."""
+    """Returns the object that `path` names: one of `known`, or imported from 'package.module:name'.
+
+    Raises a ValueError that names the config's `field` if there is no such object or its import fails.
+    """
     if path in known:
         return known[path]
     module, colon, name = path.partition(":")
@@ -35,10 +38,10 @@ def find(path: str, known: Mapping[str, T], field: str) -> T:
 
 
 def import_named(module: str) -> ModuleType:
-    """Imports a module that a config names.
+    """Imports and returns a module, which may also be in the working directory; raises an ImportError if there is none.
 
-    An installed command does not search the working directory. It is appended to `sys.path` where it holds the module and
-    no other place does, so that nothing in it can stand in for an installed package.
+    An installed command does not search the working directory. It is appended to `sys.path` if it holds the module and no
+    other place does, so that nothing in it can stand in for an installed package.
     """
     package, here = module.partition(".")[0], os.getcwd()
     is_here = os.path.isfile(os.path.join(here, f"{package}.py")) or os.path.isdir(os.path.join(here, package))
@@ -48,7 +51,7 @@ def import_named(module: str) -> ModuleType:
 
 
 def register(thing: T, known: MutableMapping[str, T]) -> str:
-    """Stores an object in `known` and returns its name for a config; a second object of the same name gets '#2'."""
+    """Stores an object in `known` and returns its key 'module:qualname', with '#2' if another object has that key."""
     name = getattr(thing, "__qualname__", None) or f"<{type(thing).__qualname__}>"
     path = f"{getattr(thing, '__module__', None) or 'unknown'}:{name}"
     names = (path if number == 1 else f"{path}#{number}" for number in range(1, len(known) + 2))
@@ -58,7 +61,7 @@ def register(thing: T, known: MutableMapping[str, T]) -> str:
 
 
 def is_importable(path: str) -> bool:
-    """Says if another process could import this name: lambdas, local objects and those of the main script cannot be."""
+    """Says if other processes could import 'module:name': False for lambdas, local objects and the main script's."""
     module, _, name = path.partition(":")
     return module not in ("__main__", "__mp_main__", "unknown") and all(part.isidentifier() for part in name.split("."))
 
@@ -73,7 +76,7 @@ def leads_to(path: str, thing: object) -> bool:
 
 
 def why_not_importable(field: str) -> str:
-    """Returns the end of an error message: why the name cannot be imported, and how to pass the object again."""
+    """Returns the end of an error message: the object in `field` cannot be imported, and how to pass it again."""
     again = f"load(path, {field.rpartition('.')[2]}=...)"
     if field == "env.id":
         again = "Agent.resume(run_dir, env=...) (load(path, env=...) begins a new run)"

@@ -17,7 +17,7 @@ HOST = torch.device("cpu")
 
 
 class WeighedTensors(TorchFunctionMode):
-    """A torch mode that adds up new tensors' bytes and raises a ValueError before `copies` of them exceed memory."""
+    """A torch mode that adds up new tensors' bytes and raises a ValueError if `copies` of them exceed free memory."""
 
     def __init__(self, copies: int, refusal: Callable[[str, tuple[int, ...]], str]) -> None:
         super().__init__()
@@ -39,14 +39,14 @@ class WeighedTensors(TorchFunctionMode):
 
 
 def shape_of(args: tuple, kwargs: dict) -> tuple[int, ...]:
-    """Returns the shape in the arguments of a torch function: given as one list, or as one number per dimension."""
+    """Returns the shape in arguments for torch.zeros and the like, where it is one list or one int per dimension."""
     size = kwargs.get("size", args)
     listed = len(size) and isinstance(size[0], list | tuple)
     return tuple(number for number in (size[0] if listed else size) if isinstance(number, int))
 
 
 def check_memory(num_bytes: int, name: str, device: torch.device = HOST) -> None:
-    """Raises a ValueError with both numbers if `num_bytes` exceeds the device's free memory."""
+    """Raises a ValueError that begins with `name` if `num_bytes` exceeds the device's free memory."""
     free = memory_free(device)
     if num_bytes > free:
         raise ValueError(
@@ -67,7 +67,7 @@ def memory_free(device: torch.device) -> int:
 
 
 def line_value(file: Path, key: str = "", scale: int = 1) -> int | None:
-    """Returns the number in a file, or in its first line that starts with `key`; None if there is none."""
+    """Returns the int after `key` in the first line of a file that starts with it, times `scale`; None if missing."""
     try:
         words = next(
             line.removeprefix(key).split()

@@ -16,19 +16,19 @@ Judge = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 class GoalRewards(NamedTuple):
-    """A judge, which computes the rewards of steps for other goals, and if it is tensor code."""
+    """A function that computes the rewards of steps for other goals, and a flag that says if it is tensor code."""
 
     judge: Judge
     tensor_code: bool  # it may run on any device and be compiled; else it takes tensors on the CPU
 
 
 def differing_rewards(given: Tensor, judged: Tensor) -> Tensor:
-    """Marks rows whose reward is not the one that a judge gives, beyond rounding."""
+    """Returns a bool mask of the rows whose rewards `given` and `judged` differ by more than rounding."""
     return (given - judged).abs() > 1e-4 * (1 + judged.abs())
 
 
 def check_goals(spec: Spec) -> None:
-    """Raises a ValueError unless observations hold an achieved and a desired goal of the same space."""
+    """Raises a ValueError unless observations are a Dict with an achieved and a desired goal of the same space."""
     spaces = spec.obs.spaces if isinstance(spec.obs, Dict) else {}
     missing = next((key for key in (ACHIEVED, DESIRED) if key not in spaces), None)
     if missing is not None:
@@ -51,7 +51,7 @@ def check_goals(spec: Spec) -> None:
 
 
 def unseen_goals(spec: Spec) -> Spec:
-    """Returns the spec with groups that hide the achieved goal from all networks; hindsight still reads it."""
+    """Returns a spec whose groups hide the achieved goal from all networks; raises a ValueError if a group names it."""
     assert isinstance(spec.obs, Dict)
     for name, keys in (("policy", spec.groups.policy), ("critic", spec.groups.critic)):
         if ACHIEVED in keys:

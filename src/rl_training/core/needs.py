@@ -10,7 +10,7 @@ ExperienceKind = Literal["rollout", "replay", "data"]  # data: never from its ow
 
 
 class Needs(NamedTuple):
-    """The kind of experience an algorithm needs, with its own defaults; a run is built from this, not by class."""
+    """The kind of experience that an algorithm needs, and the algorithm's defaults for that experience's settings."""
 
     experience: ExperienceKind
     settings: Mapping[str, object] = MappingProxyType({})  # of its experience, where it has other defaults
@@ -18,7 +18,7 @@ class Needs(NamedTuple):
 
 
 class Supply(NamedTuple):
-    """Facts about the experience that an algorithm's settings depend on."""
+    """Facts about an experience (rows to draw from, steps per iteration) to check an algorithm's settings against."""
 
     num_rows: int  # the most that a batch can be drawn from
     name: str  # of that number, in a sentence
@@ -27,7 +27,7 @@ class Supply(NamedTuple):
     weighted: bool = False  # True: some rows are drawn more often, and each says how likely it was
 
     def check_batch_size(self, batch_size: int) -> None:
-        """Raises a ValueError if batches would be larger than the rows they are drawn from."""
+        """Raises a ValueError if `batch_size` exceeds the number of rows that batches are drawn from."""
         if batch_size > self.num_rows:
             raise ValueError(
                 f"algorithm.batch_size={batch_size} is larger than {self.name}: lower batch_size or {self.remedy}"
@@ -35,7 +35,7 @@ class Supply(NamedTuple):
 
 
 class Absent(NamedTuple):
-    """A setting that related algorithms have and this one has not; older files may hold it, without effect."""
+    """A setting that related algorithms have and one lacks: the reason, and the value that files may still hold."""
 
     why: str
     held: object  # which is taken for nothing

@@ -35,11 +35,11 @@ class Optimizer(nn.Module, ABC):
 
     @abstractmethod
     def direction(self, grad: Tensor, enabled: Tensor | None) -> Tensor:
-        """Returns the unscaled step for a flat gradient and updates the running averages if `enabled` (None: yes)."""
+        """Returns the step before the learning rate; also updates running averages if `enabled` (None means True)."""
 
     @torch.no_grad()
     def step(self, grads: Sequence[Tensor], enabled: Tensor) -> Tensor:
-        """Takes one step unless `enabled` is False or the gradient is not finite; returns whether it was finite."""
+        """Moves the parameters if `enabled` and the gradient is finite; returns a 0-dim bool, True if it is finite."""
         if grads[0].device.type == "cpu" and not torch.compiler.is_compiling():
             return self.step_on_host(grads, enabled)
         grad = torch.cat([g.reshape(-1) for g in grads])
@@ -52,7 +52,7 @@ class Optimizer(nn.Module, ABC):
         return finite
 
     def step_on_host(self, grads: Sequence[Tensor], enabled: Tensor) -> Tensor:
-        """Does the same as `step` on the CPU, where branching on a number and reusing memory is faster."""
+        """Does the same as `step` on the uncompiled CPU, where branching on a number and reusing memory is faster."""
         if self.gathered is None:
             self.gathered = torch.empty(sum(self.sizes))
         grad = torch.cat([g.reshape(-1) for g in grads], out=self.gathered)
@@ -66,7 +66,7 @@ class Optimizer(nn.Module, ABC):
         return torch.tensor(finite)
 
     def move(self, grad: Tensor) -> None:
-        """Takes one step against a flat gradient on the CPU."""
+        """Moves the parameters by one step against a flat gradient on the CPU; may overwrite the gradient."""
         self.subtract(self.direction(grad, None).mul_(self.learning_rate()))
 
     def subtract(self, delta: Tensor) -> None:
@@ -109,7 +109,7 @@ class Adam(Optimizer):
         return (mean / self.settled(beta1)).div_((square / self.settled(beta2)).sqrt_().add_(self.eps))
 
     def move(self, grad: Tensor) -> None:
-        """Takes one step with torch's fused Adam kernel, which rounds in another order than `direction`."""
+        """Moves the parameters by torch's fused Adam kernel, which rounds in another order than `direction`."""
         if not all(
             target.is_contiguous() for target in self.targets
         ):  # the kernel would take numbers in memory's order
@@ -180,7 +180,7 @@ class RMSprop(Optimizer):
 
 
 def moved(average: Tensor, towards: Tensor, share: float, enabled: Tensor | None) -> Tensor:
-    """Returns `average` moved by `share` towards a new value; also stores it there if `enabled` (None: yes)."""
+    """Returns `average` moved by `share` towards a value; also stores it in `average` if `enabled` (None: True)."""
     if enabled is None:
         return average.lerp_(towards, share)
     moved = torch.lerp(average, towards, share)

@@ -17,7 +17,7 @@ Memory = tuple[Tensor, ...]  # what a recurrent policy carries from step to step
 
 
 class Act(NamedTuple):
-    """The actions that a policy chose in its own units, one row per environment."""
+    """A policy's choice, one row per environment: actions in its own units, log-probabilities, and new memory."""
 
     action: Tensor
     log_prob: Tensor  # of the action under the policy as it acted
@@ -32,7 +32,7 @@ class Decision(NamedTuple):
 
 
 class Policy(nn.Module, ABC):
-    """Maps observations to actions. Never reads environments, files or clocks.
+    """A module that maps observations to actions, with the conversion from and to the environment's units.
 
     `act` returns actions in the policy's own units, for learning; `decide` uses the environment's units throughout, for
     use outside the library. Calling the policy is the same as `decide` without exploration.
@@ -57,13 +57,13 @@ class Policy(nn.Module, ABC):
 
     @abstractmethod
     def act(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = True) -> Act:
-        """Chooses one action per row; `first` marks rows whose memory starts afresh."""
+        """Returns an action per row in the policy's units; `first` marks rows whose memory is reset before acting."""
 
     @torch.no_grad()
     def decide(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = False) -> Decision:
-        """Maps a batch of the environment's observations, as tensors with one row each, to the environment's actions.
+        """Returns the environment's actions for a batch of its observations, given as tensors with one row each.
 
-        Without memory, every row is the first of its episode.
+        Without `memory`, every row is the first of its episode. No gradients are recorded.
         """
         seen = self.from_env(obs)
         act = self.act(seen, memory or self.initial_memory(next(tree_leaves(seen)).shape[0]), first, explore=explore)

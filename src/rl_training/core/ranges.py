@@ -35,7 +35,7 @@ RealSchedule = Annotated[Schedule, Range()]
 
 
 def ranges_in(hint: object) -> Iterator[Range]:
-    """Yields all ranges in a type annotation, including those of nested types."""
+    """Yields all `Range` objects in a type annotation, including those of nested types."""
     for part in get_args(hint):
         if isinstance(part, Range):
             yield part

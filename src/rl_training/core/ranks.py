@@ -12,23 +12,23 @@ TINY = torch.finfo(torch.float32).tiny
 
 
 class Ranks:
-    """A single rank: every collective operation returns its input. Subclasses connect several processes."""
+    """The processes (ranks) that train one policy together; this class is a single one, a subclass connects several."""
 
     number: int = 1
     rank: int = 0  # which of them this is; the first records the run
     on_this_machine: int = 1  # how many of them run on this machine
 
     def rows(self, total: int) -> range:
-        """Returns the slice of `total` rows that belongs to this rank; all ranks have equally many."""
+        """Returns the numbers of the rows, out of `total`, that belong to this rank; all ranks have equally many."""
         each = total // self.number
         return range(self.rank * each, (self.rank + 1) * each)
 
     def total(self, count: int) -> int:
-        """Returns a count over all ranks of something of which each has `count`."""
+        """Returns the number over all ranks of things of which every rank has `count`."""
         return count * self.number
 
     def sum(self, x: Tensor) -> Tensor:
-        """Returns the sum over all ranks, bit for bit the same on each of them."""
+        """Returns the elementwise sum over all ranks, bit for bit the same on each of them."""
         return x
 
     def largest(self, x: Tensor) -> Tensor:
@@ -36,7 +36,7 @@ class Ranks:
         return x
 
     def broadcast(self, tensors: Iterable[Tensor]) -> None:
-        """Overwrites the tensors of every rank with those of the first."""
+        """Overwrites the tensors of every rank, in place, with those of the first rank."""
 
     @torch.no_grad()
     def means(self, means: Sequence[Tensor], weight: Tensor) -> Sequence[Tensor]:
@@ -57,27 +57,27 @@ class Ranks:
         return self.means([mean], weight)[0]
 
     def exchange(self, said: list) -> list[list]:
-        """Returns the lists of JSON values of all ranks, in the order of their ranks."""
+        """Sends a list of JSON values to all ranks and returns the lists of all of them, in the order of ranks."""
         return [said]
 
     @property
     def exchange_is_free(self) -> bool:
-        """True if `exchange_episodes` sends no message, and need not be saved for events."""
+        """Says if `exchange_episodes` sends no message, so that there is no reason to call it rarely."""
         return self.number == 1
 
     def exchange_episodes(self, own: list) -> list:
-        """Returns the episodes of all ranks in the order in which they ended, from those of this rank."""
+        """Sends finished episodes to all ranks; returns those of all ranks in the order in which they ended."""
         return own
 
-    def synchronize(self, stop: bool, part: Callable[[], dict]) -> bool:
-        """Waits until the first rank continues, and returns on every rank if the first one wants to stop.
+    def meet(self, stop: bool, part: Callable[[], dict]) -> bool:
+        """Waits until the first rank calls `meet`, too, and returns on every rank the `stop` of the first.
 
-        While the others wait, they send the first their `part` of the state whenever it asks.
+        While the other ranks wait, they send the first the result of `part()` whenever it calls `other_parts`.
         """
         return stop
 
     def other_parts(self) -> list[dict]:
-        """Returns to the first rank the other ranks' parts of the state, while they wait in `synchronize`."""
+        """Returns, on the first rank, what `part()` gives on each of the others while they wait in `meet`."""
         return []
 
 
@@ -86,7 +86,7 @@ JOINED: list[Ranks] = [ALONE]
 
 
 def ranks_of_this_process() -> Ranks:
-    """Returns the ranks that agents created now will train with."""
+    """Returns the ranks that agents created now train with: those of the innermost `joined` block, else `ALONE`."""
     return JOINED[-1]
 
 

@@ -15,7 +15,7 @@ BUGS = (ImportError, SyntaxError, NameError, AttributeError, TypeError, ValueErr
 
 
 class Registry(dict[str, T]):
-    """A dict of objects by name. An installed package adds a name by an entry point: a module that registers it."""
+    """A dict of registered objects by name; installed packages declare further names and are imported on first use."""
 
     def __init__(self, group: str) -> None:
         super().__init__()
@@ -31,7 +31,10 @@ class Registry(dict[str, T]):
         return list(dict.fromkeys([*self, *self.declared]))
 
     def load(self, name: str) -> None:
-        """Imports the module that an installed package declares for `name`, unless the name is registered already."""
+        """Imports the module that an installed package declares for `name`, if the name is not registered yet.
+
+        Raises a ValueError if the import fails; does nothing if no package declares the name.
+        """
         if name in self or name not in self.declared:
             return
         point = self.declared[name]
@@ -43,7 +46,10 @@ class Registry(dict[str, T]):
             ) from error
 
     def find(self, name: str) -> T | None:
-        """Returns the object of this name, importing its package if needed; None if the name is unknown."""
+        """Returns the object of this name, importing its package if needed; None if the name is unknown.
+
+        Raises a ValueError if that package cannot be imported or does not register the name.
+        """
         self.load(name)
         if name not in self and name in self.declared:
             raise ValueError(self.registers_nothing(name))
@@ -57,7 +63,7 @@ class Registry(dict[str, T]):
 
 
 def describe_package(point: EntryPoint) -> str:
-    """Returns the name and version of the installed package that declares an entry point."""
+    """Returns the name and version of the installed package that declares an entry point; "a package" if unknown."""
     return f"{point.dist.name} {point.dist.version}" if point.dist else "a package"
 
 
@@ -81,7 +87,7 @@ ALGORITHMS: Registry[Entry] = Registry("algorithms")
 def register(
     name: str, algorithm: type[Algorithm], config: type[AlgorithmConfig], about: str = "", tier: Tier = "contrib"
 ) -> None:
-    """Registers an algorithm under a name for public imports, the command line and the conformance suite."""
+    """Registers an algorithm under a name that configs use; raises a ValueError if another algorithm has the name."""
     entry = Entry(algorithm, config, about, tier)
     if ALGORITHMS.get(name, entry) != entry:
         raise ValueError(

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 
 def find_renamed(module: dict[str, object], old: str, renamed: Mapping[str, str]) -> object:
-    """Returns the object whose old name a module's `__getattr__` got; gives a FutureWarning on its first use.
+    """Returns a module's object by its old name, with a FutureWarning on the first use; called from `__getattr__`.
 
-    `module` is the module's `globals()`; `renamed` has the new name of each old one.
+    `module` is the module's `globals()`; `renamed` has the new name of each old one. Raises an AttributeError for others.
     """
     if old not in renamed:
         raise AttributeError(f"module {module['__name__']!r} has no attribute {old!r}")

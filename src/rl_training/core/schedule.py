@@ -48,7 +48,7 @@ class Range(NamedTuple):
 
 @dataclass(frozen=True)
 class Schedule:
-    """A number that goes from `initial` to `final` over the first `fraction` of the run, then stays; or a function's.
+    """A number that goes from `initial` to `final` over a `fraction` of a run, then stays; or that follows a function.
 
     It moves linearly, or along half a cosine: slowly at first and at the end, as in arXiv:1608.03983 without restarts.
     """
@@ -75,7 +75,10 @@ class Schedule:
 
     @classmethod
     def parse(cls, value: object) -> Schedule:
-        """Accepts a number, `lin_2.5e-4` or `cos_2.5e-4` (to zero), a mapping of its fields, or a function."""
+        """Returns the schedule for a number, 'lin_2.5e-4' or 'cos_2.5e-4' (to zero), a dict of fields, or a function.
+
+        A function is stored in `FUNCTIONS`, for a config to name. Raises a ValueError for any other value.
+        """
         if isinstance(value, Schedule):
             return value
         if isinstance(value, bool):
@@ -112,7 +115,7 @@ class Schedule:
         return self.function is not None or self.initial != self.final
 
     def at(self, progress: float) -> float:
-        """Returns the value when `progress` (0 to 1) of the run is done."""
+        """Returns the value when `progress` (0 to 1) of the run is done; a function's is checked against `limits`."""
         if self.function is not None:
             return self.checked(find(self.function, FUNCTIONS, self.setting)(progress), progress)
         share = min(progress / self.fraction, 1.0) if self.fraction > 0 else 1.0
@@ -137,7 +140,7 @@ ScheduleLike = (
 
 
 class Scheduled(nn.Module):
-    """A number that the runtime moves along its schedule; a 0-dim tensor, so that captured code sees the change."""
+    """A module that holds a schedule's present value as a 0-dim tensor; `set_progress` changes it in place."""
 
     value: Tensor
 

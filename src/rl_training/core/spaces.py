@@ -13,7 +13,7 @@ SHOWN = 6  # bounds that a space's text names at most, where they differ
 
 @dataclass(frozen=True)
 class Box:
-    """An array; the bounds hold one number per element, in row-major order."""
+    """A space of arrays: their shape and dtype, and bounds with one number per element, in row-major order."""
 
     shape: tuple[int, ...]
     low: tuple[float, ...]
@@ -27,7 +27,7 @@ class Box:
 
     @property
     def size(self) -> int:
-        """Returns how many inputs or outputs of a network one element of the space takes."""
+        """Returns the number of elements of an array: as many inputs or outputs of a network stand for it."""
         return math.prod(self.shape)
 
     @property
@@ -40,7 +40,7 @@ def is_uniform(bound: tuple[float, ...]) -> bool:
 
 
 def short_bound(bound: tuple[float, ...]) -> str:
-    """Formats bounds: as one number if all are equal, otherwise as the first few of them."""
+    """Returns bounds as text: one number if all are equal, otherwise the first six in brackets."""
     if is_uniform(bound):
         return f"{bound[0]:g}"
     shown = [f"{number:g}" for number in bound[:SHOWN]] + ["..."] * (len(bound) > SHOWN)
@@ -49,7 +49,7 @@ def short_bound(bound: tuple[float, ...]) -> str:
 
 @dataclass(frozen=True)
 class Discrete:
-    """One of `num` choices; environments may count from `start`, policies count from 0."""
+    """A space of one choice out of `num`; environments may count from `start`, policies count from 0."""
 
     shape, dtype = (), "int64"
     num: int
@@ -63,7 +63,7 @@ class Discrete:
 
 @dataclass(frozen=True)
 class MultiDiscrete:
-    """Several independent choices."""
+    """A space of several independent choices, number i out of `nums[i]`, all counted from 0."""
 
     dtype = "int64"
     nums: tuple[int, ...]
@@ -80,7 +80,7 @@ class MultiDiscrete:
 
 @dataclass(frozen=True)
 class MultiBinary:
-    """`num` independent bits."""
+    """A space of `num` independent bits."""
 
     dtype = "int64"
     num: int
@@ -97,7 +97,7 @@ class MultiBinary:
 
 @dataclass(frozen=True)
 class Dict:
-    """Named observations; the key `action_mask` marks the actions that are allowed."""
+    """A space of named observations; the key `action_mask`, if there is one, marks the actions that are allowed."""
 
     spaces: dict[str, Leaf]
 
@@ -128,7 +128,7 @@ def space_to_json(space: Space) -> dict:
 
 
 def space_from_json(record: dict) -> Space:
-    """Reads what `space_to_json` wrote; a bound is one number for all elements, or one for each."""
+    """Returns the space in a record that `space_to_json` wrote; raises a TypeError or KeyError for other records."""
     if record["kind"] == "Dict":
         return Dict({key: space_from_json(value) for key, value in record["spaces"].items()})  # pyrefly: ignore (one level)
     fields = {key: tuple(value) if isinstance(value, list) else value for key, value in record.items() if key != "kind"}
@@ -161,7 +161,7 @@ class Spec:
     groups: Groups = field(default=Groups(), compare=False)  # no matter of the environment's
 
     def seen_by(self, group: Literal["policy", "critic"]) -> Spec:
-        """Returns the spec with the observations of one group only; both groups see the action mask."""
+        """Returns a spec with only the observations that one group sees, and the action mask, which both groups see."""
         keys = self.groups.policy if group == "policy" else self.groups.critic
         if not keys:
             return self
@@ -171,7 +171,7 @@ class Spec:
 
     @property
     def privileged(self) -> Dict:
-        """Returns the observations that the critic sees and the policy does not; empty if there are none."""
+        """Returns the space of the observations that the critic sees and the policy does not; it may be empty."""
         seen, critic = self.seen_by("policy").obs, self.seen_by("critic").obs
         if not isinstance(seen, Dict) or not isinstance(critic, Dict):
             return Dict({})

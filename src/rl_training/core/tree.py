@@ -13,7 +13,7 @@ TreeT = TypeVar("TreeT")
 
 
 def tree_map(fn: Callable[..., Tensor], tree: TreeT, *rest: TreeT) -> TreeT:
-    """Applies `fn` leaf by leaf and returns a tree of the same shape."""
+    """Returns a tree of `fn(leaf, *leaves)`, with the leaves at the same place in `rest`; None stays None."""
     if isinstance(tree, Tensor):
         return fn(tree, *rest)  # pyrefly: ignore
     if tree is None:
@@ -27,7 +27,7 @@ def tree_map(fn: Callable[..., Tensor], tree: TreeT, *rest: TreeT) -> TreeT:
 
 
 def tree_leaves(tree: object) -> Iterator[Tensor]:
-    """Yields the tensors of a tree in a fixed order."""
+    """Yields the tensors of a tree in the order of its dicts and tuples; skips anything else, such as None."""
     if isinstance(tree, Tensor):
         yield tree
     elif isinstance(tree, dict):
@@ -39,7 +39,7 @@ def tree_leaves(tree: object) -> Iterator[Tensor]:
 
 
 def saved_tensors(tree: object, name: str) -> Tree:
-    """Returns what was read from a file if it is a tensor or a dict of tensors; otherwise raises a TypeError."""
+    """Returns `tree`, read from a file, if it is a tensor or a dict of tensors; otherwise raises a TypeError."""
     if isinstance(tree, Tensor):
         return tree
     if isinstance(tree, dict) and tree:
@@ -48,7 +48,7 @@ def saved_tensors(tree: object, name: str) -> Tree:
 
 
 def owned(x: Tensor) -> Tensor:
-    """Copies a tensor into contiguous memory of torch's own.
+    """Returns a copy of a tensor in contiguous memory that torch has allocated, at a fixed alignment.
 
     Matrix products may round differently for another alignment of the same numbers: on an AMD EPYC, MKL does so where
     rows begin off a multiple of 16 bytes, and its manual promises equal results for 64 only. Torch aligns to 64 bytes;

@@ -14,7 +14,7 @@ Rows = dict[str, Tensor]  # one entry per row of a batch
 
 
 class Transition(NamedTuple):
-    """One step, or any batch of steps with the same leading dimensions."""
+    """A step of an environment, or a batch of steps whose fields have the same leading dimensions."""
 
     obs: Tree
     action: Tensor
@@ -28,7 +28,7 @@ class Transition(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A value that an algorithm needs for every step besides the step itself; a store without it refuses to start."""
+    """A value that an algorithm asks for with every step; a store that cannot provide it raises a ValueError."""
 
     name: str
     shape: tuple[int, ...] = ()
@@ -40,7 +40,7 @@ class Column(NamedTuple):
 
 
 class Weighted(Protocol):
-    """Any batch: a named tuple of tensors with one entry per row."""
+    """The protocol of batches: named tuples of tensors with one entry per row, one of which is `weight`."""
 
     @property
     def weight(self) -> Tensor:
@@ -54,7 +54,7 @@ BatchT = TypeVar("BatchT", bound=Weighted)
 
 
 class StepBatch(NamedTuple):
-    """A batch for losses from a replay or dataset: steps, with the rewards of n steps summed up."""
+    """A batch for losses from a replay or dataset; a row spans up to n steps, with their discounted rewards summed."""
 
     obs: Tree
     action: Tensor
@@ -66,7 +66,7 @@ class StepBatch(NamedTuple):
 
 
 class RolloutBatch(NamedTuple):
-    """A batch for the losses of actor-critic methods, made from a rollout."""
+    """A batch made from a rollout for actor-critic losses: steps with advantages and targets for the value function."""
 
     obs: Tree
     action: Tensor
@@ -87,7 +87,7 @@ class Loss(NamedTuple):
 
 
 class Step(NamedTuple):
-    """The result of one update."""
+    """The result of one update: metrics to log, and outputs per row such as new priorities."""
 
     metrics: Metrics
     rows: Rows = {}  # of a batch from experience that samples by it, `priority`
