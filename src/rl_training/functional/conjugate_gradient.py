@@ -11,7 +11,10 @@ from torch import Tensor
 def conjugate_gradient(
     product: Callable[[Tensor], Tensor], b: Tensor, num_steps: int, tolerance: float = 1e-10
 ) -> Tensor:
-    """Solves A x = b for a symmetric positive A in `num_steps` steps; after convergence, steps change nothing."""
+    """Returns x with A x = b after `num_steps` steps, for a symmetric positive definite A with `product(v)` = A v.
+
+    Once the squared residual is at most `tolerance`, further steps change nothing.
+    """
     x, residual, direction = torch.zeros_like(b), b.clone(), b.clone()
     square = residual.dot(residual)
     for _ in range(num_steps):

@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def squared_mmd(x: Tensor, y: Tensor, *, kernel: Literal["laplacian", "gaussian"], sigma: float) -> Tensor:
-    """Returns the (biased) squared maximum mean discrepancy of [..., n, size] and [..., m, size] samples.
+    """Returns the (biased) squared maximum mean discrepancy [...] of samples [..., n, size] and [..., m, size].
 
     Kernels are exp(-d / (2 sigma)), where d is the sum of absolute (laplacian) or squared (gaussian) differences.
     """

@@ -1,4 +1,4 @@
-"""Action distributions as tuples of tensors: sample, mode, log-probability, entropy and divergence, one number per row."""
+"""Action distributions as tuples of tensors: sample, mode, log-probability, entropy and divergence of every row."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MASKED = -1e8  # a logit far below any other: probability exactly 0 in float32, 
 
 
 class Categorical(NamedTuple):
-    """One choice per row; `log_probs` are normalised."""
+    """A distribution over one choice per row, as normalised log-probabilities [..., choices]."""
 
     log_probs: Tensor
 
@@ -38,7 +38,7 @@ class Categorical(NamedTuple):
 
 
 class MultiCategorical(NamedTuple):
-    """Several independent choices per row."""
+    """A distribution over several independent choices per row, with a `Categorical` for each."""
 
     parts: tuple[Categorical, ...]
 
@@ -63,7 +63,7 @@ class MultiCategorical(NamedTuple):
 
 
 class Bernoulli(NamedTuple):
-    """Independent bits per row."""
+    """A distribution over independent bits, as the logits [..., bits] of being 1."""
 
     logits: Tensor
 
@@ -81,7 +81,7 @@ class Bernoulli(NamedTuple):
 
 
 class DiagGaussian(NamedTuple):
-    """Independent normals; the last dimension is the action."""
+    """A distribution of independent normals [..., size]; log-probabilities and entropies are sums over `size`."""
 
     mean: Tensor
     log_std: Tensor
@@ -101,13 +101,13 @@ class DiagGaussian(NamedTuple):
 
 
 class SquashedGaussian(NamedTuple):
-    """Independent normals pushed through tanh, so that actions lie in (-1, 1)."""
+    """A distribution of independent normals pushed through tanh, so that actions [..., size] lie in (-1, 1)."""
 
     mean: Tensor
     log_std: Tensor
 
     def draw(self) -> tuple[Tensor, Tensor]:
-        """Returns an action and its log-probability, exact also where tanh has saturated."""
+        """Draws an action per row; returns actions and log-probabilities, which are exact also where tanh saturates."""
         before = self.mean + self.log_std.exp() * torch.randn_like(self.mean)
         return torch.tanh(before), self.log_prob_before(before)
 
@@ -118,12 +118,12 @@ class SquashedGaussian(NamedTuple):
         return torch.tanh(self.mean)
 
     def log_prob(self, action: Tensor) -> Tensor:
-        """Returns the log-probability of an action in [-1, 1]; at a bound, that of the nearest number inside."""
+        """Returns the log-probability of an action in [-1, 1] per row; a bound counts as the nearest number inside."""
         inside = 1 - torch.finfo(action.dtype).eps
         return self.log_prob_before(torch.atanh(action.clamp(-inside, inside)))
 
     def log_prob_before(self, before: Tensor) -> Tensor:
-        """Returns the log-probability of the action tanh(`before`)."""
+        """Returns the log-probability of the action tanh(`before`) per row."""
         slope = 2 * (math.log(2) - before - F.softplus(-2 * before))  # log of 1 - tanh^2, without its cancellation
         return DiagGaussian(self.mean, self.log_std).log_prob(before) - slope.sum(-1)
 
@@ -132,14 +132,14 @@ Distribution = Categorical | MultiCategorical | Bernoulli | DiagGaussian
 
 
 def detach(distribution: Distribution) -> Distribution:
-    """Returns the same distribution without gradients."""
+    """Returns the same distribution with detached tensors, through which no gradient flows."""
     if isinstance(distribution, MultiCategorical):
         return MultiCategorical(tuple(Categorical(part.log_probs.detach()) for part in distribution.parts))
     return type(distribution)(*(leaf.detach() for leaf in distribution))
 
 
 def kl_divergence(old: Distribution, new: Distribution) -> Tensor:
-    """Returns KL(old, new) of two distributions of the same kind for every row."""
+    """Returns KL(old, new) per row; raises a TypeError if the two distributions are not of the same kind."""
     match old, new:
         case Categorical(), Categorical():
             return (old.log_probs.exp() * (old.log_probs - new.log_probs)).sum(-1)

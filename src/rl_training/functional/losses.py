@@ -12,25 +12,25 @@ TINY = torch.finfo(torch.float32).tiny
 
 
 def total(x: Tensor) -> Tensor:
-    """Returns the sum of all rows; on a GPU in parts, because compilers give such a sum to one multiprocessor only."""
+    """Returns the sum of all elements; on a GPU by parts, because compilers give a sum to one multiprocessor only."""
     if x.is_cuda and x.numel() % PARTS == 0:
         x = x.reshape(PARTS, -1).sum(1)
     return x.sum()
 
 
 def weighted_mean(x: Tensor, weight: Tensor) -> Tensor:
-    """Returns the mean weighted by `weight`; 0 if all weights are 0."""
+    """Returns the mean of all elements of `x`, weighted by `weight` of the same shape; 0 if all weights are 0."""
     return weighted_means(weight, x)[0]
 
 
 def weighted_means(weight: Tensor, *columns: Tensor) -> list[Tensor]:
-    """Returns the weighted mean of every column; the weights are added up once."""
+    """Returns the weighted mean of every column, 0 if all weights are 0; the weights are added up only once."""
     count = total(weight).clamp(min=TINY)
     return [total(x * weight) / count for x in columns]
 
 
 def normalize_advantage(advantage: Tensor, weight: Tensor, ranks: Ranks = ALONE) -> Tensor:
-    """Shifts and scales to mean 0 and (unbiased) standard deviation 1 over the rows that count, of all ranks."""
+    """Returns advantages with weighted mean 0 and (unbiased) standard deviation 1 over the rows of all ranks."""
     if ranks.number > 1:
         return normalize_together(advantage, weight, ranks)
     centred = advantage - weighted_mean(advantage, weight)
@@ -39,7 +39,7 @@ def normalize_advantage(advantage: Tensor, weight: Tensor, ranks: Ranks = ALONE)
 
 
 def normalize_together(advantage: Tensor, weight: Tensor, ranks: Ranks) -> Tensor:
-    """Does the same over several ranks with one message of sums, in double precision to keep differences exact."""
+    """Does the same as `normalize_advantage` over several ranks, with one message of sums in double precision."""
     x, w = advantage.double(), weight.double()
     count, first, second = ranks.sum(torch.stack([total(w), total(x * w), total(x.square() * w)])).unbind()
     mean = first / count.clamp(min=TINY)
@@ -54,18 +54,18 @@ def clipped_surrogate(ratio: Tensor, advantage: Tensor, clip_range: Tensor | flo
 
 
 def clipped_value_loss(value: Tensor, old_value: Tensor, target: Tensor, clip_range: Tensor | float) -> Tensor:
-    """Returns the squared error per row: the larger of the value's and the clipped value's (as in OpenAI baselines)."""
+    """Returns the larger squared error per row of `value` and of `value` clipped to `old_value` +- `clip_range`."""
     near = old_value + (value - old_value).clamp(-clip_range, clip_range)  # pyrefly: ignore (as above)
     return torch.maximum((value - target).square(), (near - target).square())
 
 
 def approx_kl(log_ratio: Tensor) -> Tensor:
-    """Returns a low-variance, never negative estimate of KL(old, new) per row: (r - 1) - log r."""
+    """Returns a low-variance, never negative estimate of KL(old, new) per row: (r - 1) - log r, with r = new / old."""
     return log_ratio.expm1() - log_ratio
 
 
 def clip_fraction(ratio: Tensor, clip_range: Tensor | float) -> Tensor:
-    """Returns 1 for every row whose ratio left the range, 0 for the others."""
+    """Returns 1.0 for every row whose ratio is further than `clip_range` from 1, and 0.0 for the others."""
     return ((ratio - 1).abs() > clip_range).to(ratio.dtype)
 
 

@@ -12,7 +12,7 @@ TERMINATED, ENDED = 1, 2  # bits of a row's flags: no value after it; no further
 
 
 class NStepReturn(NamedTuple):
-    """An n-step return without its bootstrap: `reward` + `discount` * value of the successor of row `last`."""
+    """A discounted sum of up to n rewards; the n-step return adds `discount` * the value of what follows row `last`."""
 
     reward: Tensor
     discount: Tensor  # 0 where terminated
@@ -30,9 +30,9 @@ def n_step_return(
     gamma: float,
     stop: Tensor | None = None,
 ) -> NStepReturn:
-    """Sums up to `n` rewards from every row, not beyond its episode and not from row `stop` on.
+    """Returns the discounted sum of `n` rewards from every row on, fewer at the end of an episode or before row `stop`.
 
-    `reward` and `flags` are whole columns; `follow` gives the row after each row.
+    `reward` and `flags` are whole columns, which row numbers index; `follow(rows)` returns the row after each row.
     """
     return n_step_walk(lambda row, _: (reward[row], flags[row]), row, follow, n=n, gamma=gamma, stop=stop)
 
@@ -46,7 +46,7 @@ def n_step_walk(
     gamma: float,
     stop: Tensor | None = None,
 ) -> NStepReturn:
-    """Does the same as `n_step_return`, with `read(rows, step)` for the rewards and flags after `step` steps."""
+    """Does the same as `n_step_return`; `read(rows, step)` returns the rewards and flags of rows, `step` steps on."""
     last = row
     total, seen = read(row, 0)
     discount = torch.full_like(total, gamma)

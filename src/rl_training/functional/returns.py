@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def reverse_scan(value: Tensor, decay: Tensor) -> Tensor:
-    """Solves x[t] = value[t] + decay[t] * x[t + 1] along the first dimension, with x[T] = 0."""
+    """Returns x with x[t] = value[t] + decay[t] * x[t + 1] along the first dimension, where x[T] = 0."""
     shift = 1
     while shift < value.shape[0]:  # pointer doubling: each pass joins windows of twice the length
         later, later_decay = torch.zeros_like(value), torch.zeros_like(decay)
@@ -21,9 +21,9 @@ def reverse_scan(value: Tensor, decay: Tensor) -> Tensor:
 
 
 def discounted_returns(reward: Tensor, last: Tensor, first: Tensor, gamma: float) -> Tensor:
-    """Returns R[t] = gamma * R[t - 1] + reward[t] over [time, env], which starts from 0 again where `first`.
+    """Returns sums R[t] = gamma * R[t - 1] + reward[t], [time, env], which start again from 0 where `first` is True.
 
-    `last` is the return before the first row.
+    `last` [env] is R before the first row.
     """
     decay = gamma * (~first).to(reward.dtype)
     value = reward.clone()
@@ -34,7 +34,7 @@ def discounted_returns(reward: Tensor, last: Tensor, first: Tensor, gamma: float
 def lambda_returns(
     reward: Tensor, next_value: Tensor, terminated: Tensor, truncated: Tensor, *, gamma: float, lam: float
 ) -> Tensor:
-    """Returns lambda-returns over [time, env]: bootstraps at truncation and at the end, stops at termination."""
+    """Returns lambda-returns [time, env]; they add `next_value` at truncation and at the end, not at termination."""
     going = (~(terminated | truncated)).to(reward.dtype)
     going[-1] = 0.0
     bootstrap = torch.where(terminated, 0.0, gamma * next_value)  # not a product: after the end there may be no value
@@ -51,14 +51,14 @@ def gae(
     gamma: float,
     gae_lambda: float,
 ) -> Tensor:
-    """Returns advantages over [time, env] by GAE (arXiv:1506.02438): bootstraps at truncation, stops at termination."""
+    """Returns GAE advantages [time, env] (arXiv:1506.02438): bootstraps at truncation, stops at termination."""
     delta = reward + gamma * next_value * (~terminated).to(reward.dtype) - value
     decay = gamma * gae_lambda * (~(terminated | truncated)).to(reward.dtype)
     return reverse_scan(delta, decay)
 
 
 class VTrace(NamedTuple):
-    """V-trace estimates over [time, env]; the policy gradient is the gradient of rho * advantage * log_prob."""
+    """V-trace estimates [time, env] of a rollout; the policy gradient is that of rho * advantage * log_prob."""
 
     target: Tensor  # for the value
     advantage: Tensor  # of the action, once it is taken
@@ -78,7 +78,7 @@ def v_trace(
     rho_bar: float = 1.0,
     c_bar: float = 1.0,
 ) -> VTrace:
-    """Computes V-trace (arXiv:1802.01561, eq. 1) over [time, env]: bootstraps at truncation, stops at termination.
+    """Returns V-trace estimates [time, env] (arXiv:1802.01561, eq. 1): bootstraps at truncation, stops at termination.
 
     `log_ratio` is log(probability by the policy to evaluate / probability by the policy that acted). Where it is 0, the
     targets are lambda-returns and the advantages generalized ones; with lam 1 the advantages are the paper's.

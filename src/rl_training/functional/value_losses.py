@@ -10,39 +10,46 @@ from rl_training.core import ALONE, Ranks
 
 
 def importance_weights(probability: Tensor, beta: Tensor | float, ranks: Ranks = ALONE) -> Tensor:
-    """Returns weights that correct prioritised sampling; all ranks' largest is 1 (arXiv:1511.05952, section 3.4)."""
+    """Returns `probability` ** -`beta`, divided by the largest of all ranks, to correct prioritised sampling.
+
+    Section 3.4 of arXiv:1511.05952.
+    """
     weight = probability.pow(-beta)
     return weight / ranks.largest(weight.max())
 
 
 def conservative_gap(q: Tensor, action: Tensor) -> Tensor:
-    """Returns the soft maximum of values [batch, action] minus that of the action taken (arXiv:2006.04779, eq. 4)."""
+    """Returns the logsumexp of values [batch, actions] minus that of `action` [batch] (arXiv:2006.04779, eq. 4)."""
     return q.logsumexp(-1) - q.gather(-1, action.unsqueeze(-1)).squeeze(-1)
 
 
 def sampled_conservative_gap(q: Tensor, log_density: Tensor, data_q: Tensor) -> Tensor:
-    """Estimates `conservative_gap` for continuous actions by importance sampling (arXiv:2006.04779, appendix F).
+    """Returns an estimate of `conservative_gap`, [..., batch], for continuous actions (arXiv:2006.04779, appendix F).
 
-    Takes values [..., batch, sample] of actions drawn with a log-density [batch, sample], and of the data's actions
-    [..., batch]. The constant log of the number of samples is left in.
+    `q` [..., batch, sample] are values of actions drawn with `log_density` [batch, sample], and `data_q` [..., batch] those
+    of the data's actions. The constant log of the number of samples is left in.
     """
     return (q - log_density).logsumexp(-1) - data_q
 
 
 def expectile_loss(error: Tensor, expectile: float) -> Tensor:
-    """Returns squared errors weighted by `expectile` if target > prediction, else 1 - it (arXiv:2110.06169, eq. 4)."""
+    """Returns squared errors, weighted by `expectile` if positive and by 1 - `expectile` if negative.
+
+    An error is target - prediction (arXiv:2110.06169, eq. 4).
+    """
     return (expectile - (error.detach() < 0).to(error.dtype)).abs() * error.square()
 
 
 def advantage_weights(advantage: Tensor, beta: float, largest: float) -> Tensor:
-    """Returns the weights for cloning actions: exp(beta * advantage), at most `largest` (arXiv:2110.06169, eq. 7)."""
+    """Returns weights for cloning actions: exp(beta * advantage), at most `largest` (arXiv:2110.06169, eq. 7)."""
     return (beta * advantage).exp().clamp(max=largest)
 
 
 def project_distribution(probs: Tensor, atoms: Tensor, reward: Tensor, discount: Tensor) -> Tensor:
-    """Projects the distributions [batch, atoms] of r + discount * z onto the atoms (arXiv:1707.06887, algorithm 1).
+    """Returns the probabilities [batch, atoms] of reward + discount * z, where z is an atom with probability `probs`.
 
-    Every atom gives its mass to its two neighbours by distance; mass beyond the ends stays at the ends.
+    They are projected onto the same atoms (arXiv:1707.06887, algorithm 1): a value between two atoms gives its mass to both
+    by distance, and mass beyond the ends stays at the ends.
     """
     spacing = (atoms[-1] - atoms[0]) / (len(atoms) - 1)
     moved = (reward.unsqueeze(-1) + discount.unsqueeze(-1) * atoms).clamp(atoms[0], atoms[-1])
@@ -52,7 +59,7 @@ def project_distribution(probs: Tensor, atoms: Tensor, reward: Tensor, discount:
 
 
 def spread_by_index(mass: Tensor, place: Tensor) -> Tensor:
-    """Splits each mass between the whole numbers below and above its place, in proportion to nearness."""
+    """Returns masses [..., n] split, by nearness, between the whole numbers (0 to n - 1) around their places."""
     below = place.floor().clamp(max=place.shape[-1] - 2)
     share = place - below
     spread = torch.zeros_like(mass).scatter_add(-1, below.long(), mass * (1 - share))
@@ -60,15 +67,15 @@ def spread_by_index(mass: Tensor, place: Tensor) -> Tensor:
 
 
 def spread_by_distance(mass: Tensor, place: Tensor) -> Tensor:
-    """Does the same as `spread_by_index` from all pairs of places, always summed in the same order."""
+    """Does the same as `spread_by_index` from all pairs of place and number, which are summed in a fixed order."""
     number = torch.arange(place.shape[-1], device=place.device).unsqueeze(-1)
     return ((1 - (place.unsqueeze(-2) - number).abs()).clamp(min=0) * mass.unsqueeze(-2)).sum(-1)
 
 
 def quantile_huber(current: Tensor, fractions: Tensor, target: Tensor, kappa: float) -> Tensor:
-    """Returns the loss of quantiles [batch, n] at `fractions` for `target` [batch, m] (arXiv:1710.10044, eq. 10).
+    """Returns the loss [batch] of quantiles [batch, n] at `fractions` for `target` [batch, m] (arXiv:1710.10044).
 
-    It is summed over the current quantiles and averaged over the targets; `kappa` 0 is the plain quantile loss.
+    The loss is summed over the current quantiles and averaged over the targets; `kappa` 0 is the plain quantile loss.
     """
     error = target.unsqueeze(-2) - current.unsqueeze(-1)  # [batch, n, m]
     size = error.abs()
@@ -79,9 +86,9 @@ def quantile_huber(current: Tensor, fractions: Tensor, target: Tensor, kappa: fl
 
 
 def truncated_mixture(quantiles: Tensor, dropped: int) -> Tensor:
-    """Pools the quantiles [critic, batch, n] of all critics and leaves out the largest (arXiv:2005.04269, eq. 11).
+    """Returns the quantiles [critic, batch, n] of all critics pooled, without the largest: [batch, kept], rising.
 
-    `dropped` is the number per critic; returns [batch, kept] in rising order.
+    `dropped` times the number of critics are left out (arXiv:2005.04269, eq. 11).
     """
     critics, _, num = quantiles.shape
     pooled = quantiles.transpose(0, 1).flatten(1).sort(-1).values
@@ -89,7 +96,7 @@ def truncated_mixture(quantiles: Tensor, dropped: int) -> Tensor:
 
 
 def regression_loss(current: Tensor, target: Tensor, kind: str) -> Tensor:
-    """Returns Huber's loss (threshold 1, as DQN clips its errors) if `kind` is "huber", else the squared error."""
+    """Returns Huber's loss (threshold 1, as in DQN) per element if `kind` is "huber", otherwise the squared error."""
     if kind == "huber":
         return F.smooth_l1_loss(current, target, reduction="none")
     return (current - target).square()
