@@ -21,7 +21,7 @@ OU_PULL, OU_TIME = 0.15, 0.01  # Ornstein-Uhlenbeck noise as in DDPG's code: mea
 
 
 class Actor(nn.Module):
-    """An encoder and a network on its features; takes normalised observations."""
+    """An encoder followed by a network: maps normalised observations to the numbers that define actions."""
 
     def __init__(self, obs: Space, build_net: Callable[[int], nn.Module], encoder: str | None = None) -> None:
         super().__init__()
@@ -33,7 +33,10 @@ class Actor(nn.Module):
 
 
 class RenormActor(Actor):
-    """An actor with batch renormalisation: `train` normalises by the batch and updates the running statistics."""
+    """An actor with batch renormalisation of its layers.
+
+    A call with `train=True` normalises by the batch and updates the running averages; other calls normalise by these.
+    """
 
     def forward(self, obs: Tree, *, train: bool = False) -> Tensor:
         return self.net(self.encoder(obs), train=train).squeeze(0)
@@ -59,7 +62,7 @@ class DeterministicPolicy(Policy):
         self.action_size, self.noise, self.noise_std = action_size, noise, noise_std
 
     def initial_memory(self, num: int) -> Memory:
-        """Returns the state of drifting noise per environment, reset with every episode; () for other noise."""
+        """Returns zeros [num, action_size], where Ornstein-Uhlenbeck noise ("ou") starts; () for other noise."""
         return (torch.zeros(num, self.action_size, device=self.device),) if self.noise == "ou" else ()
 
     def action(self, obs: Tree) -> Tensor:
@@ -79,7 +82,7 @@ class DeterministicPolicy(Policy):
 
 
 class SquashedGaussianPolicy(Policy):
-    """A normal whose mean and standard deviation depend on the observation, pushed through tanh."""
+    """A policy that draws from a normal, whose mean and deviation an actor gives, and pushes draws through tanh."""
 
     squashed = True
 
@@ -99,7 +102,7 @@ class SquashedGaussianPolicy(Policy):
 
 
 class ClippedGaussianPolicy(Policy):
-    """A normal around a tanh mean, with one learned deviation for all observations; draws beyond the bounds are clipped.
+    """A policy that draws from a normal around a tanh mean, with one learned deviation, and clips draws to [-1, 1].
 
     Actions of data at the bounds have a finite density, which those of a normal pushed through tanh have not.
     """
@@ -120,7 +123,7 @@ class ClippedGaussianPolicy(Policy):
         self.log_std_logit = nn.Parameter(torch.zeros(action_size))  # starts in the middle of the range
 
     def distribution(self, obs: Tree) -> DiagGaussian:
-        """Returns the distribution of actions before they are clipped."""
+        """Returns the normal distribution of actions per row, from which draws are not clipped yet."""
         low, high = self.log_std_range
         mean = torch.tanh(self.network(self.normalizer(obs)))
         return DiagGaussian(mean, low + (high - low) * self.log_std_logit.sigmoid())

@@ -13,7 +13,7 @@ MAX_SCALE, MAX_SHIFT = 3.0, 5.0  # how far renormalisation may lead away from th
 
 
 class BatchRenorm(nn.Module):
-    """A layer that normalises [num, batch, features] over the batch; by running averages when not training.
+    """A layer that normalises [num, batch, features]: over the batch if `train`, otherwise by running averages.
 
     Until more than `warmup_steps` batches were seen it is batch normalisation; then it corrects batches to the running
     averages.
@@ -51,7 +51,7 @@ class BatchRenorm(nn.Module):
 
 
 class RenormMLP(EnsembleMLP):
-    """An ensemble that normalises its input and the output of every activation."""
+    """An ensemble of perceptrons with batch renormalisation of its input and of every activation's output."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class RenormMLP(EnsembleMLP):
         )
 
     def layers(self, x: Tensor, members: Members = None, *, train: bool = True) -> Iterator[Tensor]:
-        """Yields the output of every layer, normalisation included; running averages always cover all members."""
+        """Yields each layer's output [num, batch, width], the last for `members`; `train` updates running averages."""
         last = len(self.weights) - 1
         x = x.expand(len(self.weights[0]), -1, -1)
         for index, (weight, bias, norm) in enumerate(zip(self.weights, self.biases, self.norms, strict=True)):

@@ -39,7 +39,10 @@ class ProposalPolicy(Policy):
         self.register_buffer("latents", vae.draw_latents(1, num_actions))
 
     def propose(self, obs: Tree, latents: Tensor, perturbation: Perturbation | None = None) -> Tensor:
-        """Returns actions for several latents of every normalised observation: [batch, several, action]."""
+        """Returns proposed and perturbed actions [batch, several, size], for latents [batch, several, latent size].
+
+        `perturbation` replaces the policy's own if given; observations are normalised already.
+        """
         return (perturbation or self.perturbation)(obs, torch.tanh(self.vae.propose(obs, latents)))
 
     def act(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = True) -> Act:
@@ -51,7 +54,10 @@ class ProposalPolicy(Policy):
 
 
 class BestOfPolicy(SquashedGaussianPolicy):
-    """A policy that explores by its distribution, and otherwise takes the first critic's best of several draws."""
+    """A tanh-Gaussian policy that explores by one draw, and otherwise takes the best of `num_actions` draws.
+
+    The best is the action that the first critic values most; its draws use the same noise in every call.
+    """
 
     critics: Critics
     noise: Tensor
@@ -63,7 +69,7 @@ class BestOfPolicy(SquashedGaussianPolicy):
         self.register_buffer("noise", torch.randn(1, num_actions, action_size))
 
     def ask(self, critics: Critics) -> None:
-        """Sets the critics that choose among actions."""
+        """Sets the critics by which `act` chooses without exploration; must be called before that."""
         self.critics = critics
 
     def act(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = True) -> Act:
@@ -76,7 +82,7 @@ class BestOfPolicy(SquashedGaussianPolicy):
 
 
 def best_of(critics: Critics, obs: Tree, action: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns every row's best of several actions by the first critic, and NaN for its unknown log-probability."""
+    """Returns, per row, the one of `action` [batch, several, size] that the first critic values most, and NaN."""
     q = critics.of_several(obs, action, slice(1), train=False)
     best = q.flatten(2).squeeze(0).argmax(-1)
     chosen = action[torch.arange(len(best), device=best.device), best]

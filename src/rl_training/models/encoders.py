@@ -14,7 +14,7 @@ from rl_training.models.own_encoder import build_own
 
 
 class Encoder(nn.Module):
-    """Any module that maps observations to `features_dim` numbers per row."""
+    """A base class of modules that map observations to `features_dim` numbers per row."""
 
     features_dim: int
 
@@ -23,7 +23,10 @@ MOST_CHOICES = 100_000  # that become one-hot: beyond it a batch of observations
 
 
 class FlatEncoder(Encoder):
-    """Arrays are flattened, choices become one-hot, bits become numbers."""
+    """An encoder without parameters: arrays are flattened, choices become one-hot vectors, bits become numbers.
+
+    Raises a ValueError for spaces of more than 100,000 choices.
+    """
 
     def __init__(self, space: Leaf) -> None:
         super().__init__()
@@ -47,7 +50,10 @@ class FlatEncoder(Encoder):
 
 
 class NatureCNN(Encoder):
-    """The convolutions of Mnih et al. (2015) for uint8 images of either layout; the smallest outer side is channels."""
+    """An encoder of uint8 images by the convolutions of Mnih et al. (2015); the first or last dimension is channels.
+
+    The smaller of these two is taken as channels. Raises a ValueError for images below 36x36.
+    """
 
     def __init__(self, space: Box, features_dim: int = 512, *, ortho_init: bool = True) -> None:
         super().__init__()
@@ -87,7 +93,7 @@ class NatureCNN(Encoder):
 
 
 class DictEncoder(Encoder):
-    """Encodes every key by itself and joins the features; the action mask is not a feature."""
+    """An encoder that encodes every key of a Dict by itself and joins the features; it leaves out the action mask."""
 
     def __init__(self, space: Dict, *, ortho_init: bool = True) -> None:
         super().__init__()
@@ -102,7 +108,7 @@ class DictEncoder(Encoder):
 
 
 def build_encoder(space: Space, *, factory: str | None = None, ortho_init: bool = True) -> Encoder:
-    """Chooses the encoder for a space, or builds the user's own that a config names."""
+    """Returns a new encoder for a space: the one for its kind, or the user's own if `factory` names its code."""
     if factory is not None:
         return cast(Encoder, build_own(factory, space))
     if isinstance(space, Dict):
@@ -113,5 +119,5 @@ def build_encoder(space: Space, *, factory: str | None = None, ortho_init: bool 
 
 
 def encode_mask(obs: Tree) -> Tensor | None:
-    """Returns the action mask of an observation that has one."""
+    """Returns the action mask in an observation; None if it has none."""
     return obs.get("action_mask") if isinstance(obs, dict) else None

@@ -53,7 +53,7 @@ class EnsembleMLP(nn.Module):
         return x
 
     def layers(self, x: Tensor, members: Members = None, *, train: bool = True) -> Iterator[Tensor]:
-        """Yields the output of every layer after its activation; applies dropout only if `train`."""
+        """Yields the output [num, batch, width] of every layer, after its activation; dropout acts only if `train`."""
         last = len(self.weights) - 1
         for index, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             x = products(x, select(weight, members), select(bias, members))
@@ -68,12 +68,12 @@ class EnsembleMLP(nn.Module):
 
 
 def select(parameter: Tensor, members: Members) -> Tensor:
-    """Returns the parameters of the chosen members; all (None) are not sliced, which would copy the gradient."""
+    """Returns the parameters of the chosen members; for None, `parameter` itself: slicing would copy its gradient."""
     return parameter if members is None else parameter[members]
 
 
 def products(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Multiplies [num, batch, inputs] (or shared [batch, inputs]) by [num, inputs, outputs] and adds the biases."""
+    """Returns x @ weight + bias, [num, batch, outputs], for x [num, batch, inputs] or, shared, [batch, inputs]."""
     if weight.shape[-1] == 1:  # matrix products with one column are six times slower than a sum
         return (x * weight.transpose(1, 2)).sum(-1, keepdim=True) + bias
     # Not baddbmm, which writes the biases first: the compiler adds them together with the activation.
@@ -81,7 +81,7 @@ def products(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 class Critics(nn.Module):
-    """An ensemble of critics behind one encoder: observations and actions to values."""
+    """An ensemble of critics behind one shared encoder, which maps observations and actions to values."""
 
     def __init__(
         self, obs: Space, action_size: int, build_net: Callable[[int], EnsembleMLP], encoder: str | None = None
@@ -95,7 +95,7 @@ class Critics(nn.Module):
         return self.net(self.join(obs, action), members, train=train)
 
     def of_several(self, obs: Tree, action: Tensor, members: Members = None, *, train: bool = True) -> Tensor:
-        """Returns [critic, batch, several, outputs] for several actions of every observation, which is encoded once."""
+        """Returns [critic, batch, several, outputs] for actions [batch, several, size]; encodes observations once."""
         features = self.encoder(obs).unsqueeze(1).expand(-1, action.shape[1], -1)
         joined = torch.cat([features, action], -1).flatten(0, 1)
         return self.net(joined, members, train=train).unflatten(1, action.shape[:2])

@@ -22,9 +22,10 @@ from rl_training.models.policies import RecurrentPolicy, StochasticPolicy
 def executed_log_prob(
     policy: Policy, obs: Tree, action: Tensor, memory: Memory = (), first: Tensor | None = None
 ) -> Tensor | None:
-    """Returns the log-probability of actions, given in the policy's units; None where the policy has no distribution.
+    """Returns the log-probability per row of actions as executed; None if the policy has no distribution.
 
-    Components beyond their bounds are draws that were logged before they were clipped: these have a density.
+    Actions are in the policy's units, the result in the environment's. A component at a bound has the probability of all
+    draws beyond it. Components beyond their bounds are draws that were logged before they were clipped: these have a density.
     """
     if isinstance(policy, UniformPolicy):
         return uniform_log_prob(policy, action)
@@ -48,13 +49,13 @@ def executed_log_prob(
 
 
 def uniform_log_prob(policy: Policy, action: Tensor) -> Tensor:
-    """Returns the log-probability of actions under uniform draws from [-1, 1]."""
+    """Returns the log-probability per row, in the environment's units, of actions under uniform draws from [-1, 1]."""
     at_low, at_high = at_bounds(policy, action)
     return torch.where(at_low | at_high, math.log(EDGE / 2), -math.log(2)).sum(-1) - policy.to_env.log_volume(action)
 
 
 def at_bounds(policy: Policy, action: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns two masks of the components, in the policy's units, that are at their lower and at their upper bound."""
+    """Returns two masks of `action`, in the policy's units: components at their lower, and at their upper bound."""
     low, high = policy.to_env.edges
     lowest, highest = (-1.0, 1.0) if policy.squashed else (policy.to_env.low, policy.to_env.high)
     fixed = policy.to_env.span == 0

@@ -1,4 +1,4 @@
-"""A small policy as plain arrays, with which a program without PyTorch makes the same decisions."""
+"""Export of a small policy's layers, with which a program without PyTorch makes the same decisions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rl_training.models.value_heads import MeanHead
 
 
 class DenseLayer(NamedTuple):
-    """One layer: activation(weight @ x + bias)."""
+    """A dense layer of a policy, with output activation(weight @ x + bias); its tensors have no gradients."""
 
     weight: Tensor  # [outputs, inputs]
     bias: Tensor
@@ -25,9 +25,10 @@ class DenseLayer(NamedTuple):
 
 
 def dense_layers(policy: Policy) -> tuple[DenseLayer, ...]:
-    """Returns the layers from an observation to one score per choice; the policy takes the highest.
+    """Returns the layers from an observation to one score per action; the policy takes the action with the highest.
 
-    Scores are values (Q) or unnormalised log-probabilities. Raises a ValueError for policies with other layers.
+    Scores are values (Q) or unnormalised log-probabilities. Raises a ValueError for policies with other layers, or whose
+    actions are not Discrete.
     """
     if not isinstance(policy.spec.action, Discrete):
         raise ValueError(
@@ -37,7 +38,7 @@ def dense_layers(policy: Policy) -> tuple[DenseLayer, ...]:
 
 
 def chain(policy: Policy) -> Iterator[nn.Module]:
-    """Yields the modules of a policy in the order in which an observation passes through them."""
+    """Yields the modules that an observation passes in turn, or the policy itself if its kind is not supported."""
     match policy:
         case StochasticPolicy():
             yield from (policy.normalizer, policy.trunk, policy.head.net)

@@ -86,7 +86,7 @@ class MLP(nn.Module):
         return x
 
     def fuse(self, products: str) -> None:
-        """Switches to one GPU kernel for all layers, if it supports them, with float32, tf32 or bf16 factors."""
+        """Switches GPU calls to one kernel with "float32", "tf32" or "bf16" `products`, if it supports this network."""
         if self.fits(products):
             self.products = products
 
@@ -109,9 +109,9 @@ class MLP(nn.Module):
 
 
 class NoisyMLP(nn.Module):
-    """Layers whose weights carry factorised Gaussian noise of learned size (Fortunato et al., 2018, arXiv:1706.10295).
+    """A perceptron whose weights carry factorised Gaussian noise of learned size (Fortunato et al., arXiv:1706.10295).
 
-    One noise per call, shared by all rows; without noise the means act.
+    Every call draws new noise, which all rows share; with `noise=False` the weights are their means.
     """
 
     def __init__(
@@ -152,9 +152,9 @@ def spread(x: Tensor) -> Tensor:
 
 
 def fuse_networks(module: nn.Module, products: str) -> bool:
-    """Switches every small enough network of a module to one GPU kernel, if the kernels can be built.
+    """Switches every small enough MLP in a module to one GPU kernel; returns True if any was switched.
 
-    Returns whether any network was switched.
+    If the kernels cannot be built, it logs a warning and switches none.
     """
     nets = [net for net in module.modules() if isinstance(net, MLP) and net.products is None]
     for net in nets:
@@ -168,5 +168,5 @@ def fuse_networks(module: nn.Module, products: str) -> bool:
 
 
 def has_small_networks(module: nn.Module, products: str) -> bool:
-    """Tells whether a module has networks that are small enough for `fuse_networks`."""
+    """Says if a module has an MLP that is small enough for `fuse_networks`."""
     return any(isinstance(net, MLP) and net.fits(products) for net in module.modules())

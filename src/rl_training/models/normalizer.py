@@ -10,7 +10,7 @@ from rl_training.functional import RunningMoments, merge_moments
 
 
 class RunningNorm(nn.Module):
-    """A layer that shifts and scales by running statistics, which change only in `update`."""
+    """A layer that normalises by a running mean and variance, which only `update` changes, and clips the result."""
 
     mean: Tensor
     var: Tensor
@@ -30,14 +30,14 @@ class RunningNorm(nn.Module):
 
     @torch.no_grad()
     def update(self, rows: Tensor, ranks: Ranks = ALONE) -> None:
-        """Adds the rows (first dimension) of all ranks to the statistics."""
+        """Adds the rows (first dimension) of all ranks to the running mean and variance."""
         new = merge_moments(RunningMoments(self.mean, self.var, self.count), rows.double(), ranks)
         for buffer, value in zip((self.mean, self.var, self.count), new, strict=True):
             buffer.copy_(value)
 
 
 class ObservationNormalizer(nn.Module):
-    """A normaliser of the arrays of an observation; images, choices and masks pass unchanged."""
+    """A module that normalises the arrays of an observation, if `enabled`; images, choices and masks pass unchanged."""
 
     def __init__(self, space: Space, *, enabled: bool, clip: float = 10.0) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class ObservationNormalizer(nn.Module):
         return self.norms[0](obs)
 
     def update(self, obs: Tree, valid: Tensor, ranks: Ranks = ALONE) -> None:
-        """Adds the valid observations of all ranks to the statistics."""
+        """Adds the observations in rows that `valid` marks, on all ranks, to the running statistics."""
         for name, norm in zip(self.names, self.norms, strict=True):
             assert isinstance(norm, RunningNorm)
             column = obs[name] if isinstance(obs, dict) else obs

@@ -21,7 +21,10 @@ ENCODERS: dict[str, EncoderFactory] = {}  # handed over in Python, by the name t
 
 
 class OwnEncoder(nn.Module):
-    """A user's encoder for rows of any leading shape."""
+    """A wrapper that gives a user's encoder rows with one leading dimension, and restores the leading shape.
+
+    Raises a ValueError if the user's encoder does not return floating-point features [rows, features_dim].
+    """
 
     def __init__(self, space: Space, network: nn.Module, features_dim: int, name: str) -> None:
         super().__init__()
@@ -53,7 +56,7 @@ class OwnEncoder(nn.Module):
 
 
 def under_its_new_name(module: nn.Module, state: dict[str, Tensor], prefix: str, *rest: object) -> None:
-    """Renames the state of older checkpoints, in which users' encoders were not wrapped in `OwnEncoder`."""
+    """Renames, in place, entries of `state` from older checkpoints, whose encoders had no `OwnEncoder` around them."""
     ours = [prefix + name for name in module.state_dict()]
     if any(name not in state for name in ours):
         for name in [n for n in state if n.startswith(prefix) and n not in ours]:
@@ -61,14 +64,14 @@ def under_its_new_name(module: nn.Module, state: dict[str, Tensor], prefix: str,
 
 
 def leading_shape(obs: Tree, space: Space) -> torch.Size:
-    """Returns the dimensions before those of the space; a dict's first entry must belong to the space's first key."""
+    """Returns an observation's dimensions before those of `space`; the first entries of two dicts are compared."""
     first = next(iter(space.spaces.values())) if isinstance(space, Dict) else space
     shape = next(tree_leaves(obs)).shape
     return shape[: len(shape) - len(first.shape)]
 
 
 def build_own(name: str, space: Space) -> OwnEncoder:
-    """Calls the class or function that a config names with the observation space; raises if it returns no encoder."""
+    """Returns the wrapped encoder that the class or function called `name` returns; raises a ValueError for others."""
     network = call_factory(name, find(name, ENCODERS, "encoder"), space)
     if not isinstance(network, nn.Module):
         raise ValueError(f"encoder={name!r} must return a torch module, not {type(network).__name__}")

@@ -52,7 +52,7 @@ class ActionHead(nn.Module):
 
 
 class StochasticPolicy(Policy):
-    """A policy made of normaliser, trunk (encoder and shared layers), own layers and distribution."""
+    """A policy that draws from a distribution: normaliser, trunk (encoder and shared layers) and action head."""
 
     def __init__(self, spec: Spec, normalizer: ObservationNormalizer, trunk: nn.Module, head: ActionHead) -> None:
         super().__init__(spec)
@@ -67,7 +67,7 @@ class StochasticPolicy(Policy):
 
 
 class RecurrentPolicy(Policy):
-    """A policy made of normaliser, encoder, recurrent core, own layers and distribution."""
+    """A policy with memory that draws from a distribution: normaliser, encoder, recurrent core and action head."""
 
     def __init__(
         self, spec: Spec, normalizer: ObservationNormalizer, trunk: nn.Module, core: RecurrentCore, head: ActionHead
@@ -82,16 +82,16 @@ class RecurrentPolicy(Policy):
         return choose(*self.advance(obs, memory, first), explore)
 
     def advance(self, obs: Tree, memory: Memory, first: Tensor | None) -> tuple[Distribution, Memory]:
-        """Returns the distributions of one step for every row, and the memory after it."""
+        """Returns the distributions of one step and the new memory; `first` marks rows whose memory is reset before."""
         features, memory = self.core.advance(self.trunk(self.normalizer(obs)), forget(memory, first))
         return self.head(features, encode_mask(obs)), memory
 
     def distribution(self, obs: Tree, memory: Memory) -> Distribution:
-        """Returns the distributions along sequences [time, batch] that go on from `memory`."""
+        """Returns the distributions [time, batch] along sequences that go on from `memory`, without resets of it."""
         return self.head(self.core(self.trunk(self.normalizer(obs)), memory), encode_mask(obs))
 
 
 def choose(distribution: Distribution, memory: Memory, explore: bool) -> Act:
-    """Draws actions, or takes the most likely ones."""
+    """Returns actions drawn from a distribution if `explore`, else the most likely ones; `memory` is passed through."""
     action = distribution.sample() if explore else distribution.mode()
     return Act(action, distribution.log_prob(action), memory)

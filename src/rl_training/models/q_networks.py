@@ -27,9 +27,9 @@ FEW = 16  # rows that Python goes through faster than torch
 
 
 class QNetwork(nn.Module):
-    """An encoder, shared layers, and a last hidden layer with the output, twice if dueling, noisy if asked for.
+    """A network from observations to `head.outputs` numbers per action, with optional dueling streams and noisy layers.
 
-    With `num_cosines` the head's numbers are quantiles at fractions that come with every call (IQN).
+    With `num_cosines` the numbers are quantiles at the fractions that every call gets (IQN).
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class QNetwork(nn.Module):
         return z if self.embedding is None else z.squeeze(-1).transpose(-1, -2)
 
     def run(self, stream: MLP | NoisyMLP, features: Tensor, noise: bool) -> Tensor:
-        """Runs a stream by its `forward`, which avoids the cost of a module call at every environment step."""
+        """Returns a stream's output by calling its `forward`, which is cheaper per step than calling the module."""
         return stream.forward(features, noise=noise) if isinstance(stream, NoisyMLP) else stream.forward(features)
 
     def activations(self, obs: Tree) -> Iterator[Tensor]:
@@ -102,7 +102,10 @@ class QNetwork(nn.Module):
 
 @torch.no_grad()
 def dormant_share(layers: Iterator[Tensor], threshold: float = 0.025) -> Tensor:
-    """Returns the share of units that hardly fire relative to their layer (Sokar et al., 2023, arXiv:2302.12902)."""
+    """Returns the share of units whose mean size is at most `threshold` times that of their layer; 0 without layers.
+
+    Dormant units: Sokar et al., 2023, arXiv:2302.12902.
+    """
     scores = []
     for layer in layers:
         size = layer.abs().flatten(0, -2).mean(0)
@@ -137,13 +140,13 @@ class QPolicy(Policy):
         self.epsilon, self.temperature = Scheduled(epsilon), Scheduled(temperature)
 
     def q_values(self, obs: Tree, *, noise: bool = False) -> Tensor:
-        """Returns the expected return of every action: [batch, action]."""
+        """Returns the expected return of every action, [batch, action], for observations before normalisation."""
         network, normalizer = self.network, self.normalizer
         seen = normalizer(obs) if normalizer.enabled else obs
         return network.head.mean(network(seen, self.midpoints(obs), noise=noise))
 
     def values(self, obs: Tree) -> Tensor:
-        """Returns the expected return of the best allowed action of every row."""
+        """Returns the expected return of the best allowed action, [batch], for observations before normalisation."""
         return forbid(self.q_values(obs), self.allowed(obs)).amax(-1)
 
     def allowed(self, obs: Tree) -> Tensor | None:
@@ -177,7 +180,7 @@ class QPolicy(Policy):
 
 
 class PlausibleActions(nn.Module):
-    """A model of the data's actions, which marks those that are likely enough relative to the likeliest."""
+    """A model of the data's actions, which marks those with more than `threshold` times the likeliest's probability."""
 
     def __init__(self, imitator: nn.Module, threshold: float) -> None:
         super().__init__()
@@ -188,7 +191,7 @@ class PlausibleActions(nn.Module):
         return self.imitator(obs)
 
     def forward(self, obs: Tree, mask: Tensor | None) -> Tensor | None:
-        """Returns a mask of the likeliest allowed action and those above `threshold` times its probability."""
+        """Returns a mask of the likeliest allowed action and those near its probability; `mask` if `threshold` is 0."""
         if self.threshold == 0:
             return mask
         logits = forbid(self.logits(obs), mask)
@@ -197,12 +200,12 @@ class PlausibleActions(nn.Module):
 
 
 def forbid(q: Tensor, mask: Tensor | None) -> Tensor:
-    """Sets the values of actions that are not allowed to -inf."""
+    """Returns the values with -inf for actions that `mask` does not allow; `q` itself if `mask` is None."""
     return q if mask is None else q.masked_fill(~mask.bool(), -torch.inf)
 
 
 def epsilon_greedy(greedy: Tensor, epsilon: Tensor, num: int, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Draws any allowed action with probability epsilon, else the greedy one; also returns the log-probability."""
+    """Returns any allowed action with probability `epsilon`, else the greedy one, and its log-probability, per row."""
     on_host = greedy.device.type == "cpu" and not torch.compiler.is_compiling()
     if on_host and mask is None and greedy.ndim == 1 and len(greedy) <= FEW:
         return choose_few(greedy, epsilon, num)
@@ -218,7 +221,7 @@ def epsilon_greedy(greedy: Tensor, epsilon: Tensor, num: int, mask: Tensor | Non
 
 
 def choose_few(greedy: Tensor, share: Tensor, num: int) -> tuple[Tensor, Tensor]:
-    """Does the same as `epsilon_greedy`, with the same results, in plain Python, which is faster for a few rows."""
+    """Does the same as `epsilon_greedy` without a mask in plain Python, which is faster for a few rows on the CPU."""
     chances, picks = torch.rand(2, len(greedy)).tolist()
     best, epsilon = greedy.tolist(), share.item()
     chosen = [
@@ -230,6 +233,6 @@ def choose_few(greedy: Tensor, share: Tensor, num: int) -> tuple[Tensor, Tensor]
 
 @lru_cache(maxsize=16)
 def log_probability(epsilon: float, num: int, are_greedy: tuple[bool, ...]) -> Tensor:
-    """Returns the log-probabilities of actions; the result is shared, so callers must not write to it."""
+    """Returns log-probabilities of epsilon-greedy actions; the result is cached, so callers must not write to it."""
     share = torch.tensor(epsilon)
     return (share / num + (1 - share) * torch.tensor(are_greedy)).log()

@@ -33,17 +33,17 @@ class RecurrentCore(nn.Module):
         self.weights = self.rnn.all_weights  # by layer; a step reads them here because nn.LSTM itself does not compile
 
     def initial(self, num: int) -> Memory:
-        """Returns empty memory for `num` rows."""
+        """Returns zero memory for `num` rows: a tuple of [num, layers, hidden], two for an LSTM and one for a GRU."""
         zeros = self.weights[0][0].new_zeros(num, self.num_layers, self.features_dim)
         return (zeros, zeros.clone()) if self.cell == "lstm" else (zeros,)
 
     def forward(self, x: Tensor, memory: Memory) -> Tensor:
-        """Runs whole sequences [time, batch, features] that go on from `memory`, without a loop in Python."""
+        """Returns outputs [time, batch, hidden] of whole sequences [time, batch, features] that go on from `memory`."""
         states = [part.transpose(0, 1).contiguous() for part in memory]
         return self.rnn(x, tuple(states) if self.cell == "lstm" else states[0])[0]
 
     def advance(self, x: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
-        """Runs one step on [batch, features]; returns the output and the new memory."""
+        """Returns the output [batch, hidden] of one step on [batch, features], and the new memory."""
         layers: list[Memory] = []
         for index, weights in enumerate(self.weights):
             state = tuple(part[:, index] for part in memory)
@@ -56,7 +56,7 @@ class RecurrentCore(nn.Module):
 
 
 def forget(memory: Memory, first: Tensor | None) -> Memory:
-    """Returns the memory with zeros in the rows that `first` marks as beginnings of episodes."""
+    """Returns the memory with zeros in the rows that `first` marks as beginnings of episodes; None marks none."""
     if first is None:
         return memory
     return tuple(torch.where(first.view(-1, *[1] * (part.ndim - 1)), 0.0, part) for part in memory)

@@ -18,7 +18,7 @@ LOG_STD_RANGE = (-4.0, 15.0)  # of the posterior
 
 
 class ActionVAE(nn.Module):
-    """A model of the data's actions: maps normalised observations and latents to actions in (-1, 1)."""
+    """A variational autoencoder of a dataset's actions: maps observations and latents to actions before tanh."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class ActionVAE(nn.Module):
         self.decoder = MLP(features + self.latent_size, hidden, action_size, **style)
 
     def losses(self, obs: Tree, action: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns for every row the squared error of the rebuilt action, and the latents' divergence from a normal."""
+        """Returns two losses per row: the squared error of the rebuilt action, and its latents' KL from a normal."""
         features = self.encoder(obs)
         mean, log_std = self.posterior(torch.cat([features, action], -1)).chunk(2, -1)
         log_std = log_std.clamp(*LOG_STD_RANGE)
@@ -48,21 +48,21 @@ class ActionVAE(nn.Module):
         return error, divergence.mean(-1)
 
     def before(self, features: Tensor, latent: Tensor) -> Tensor:
-        """Returns the decoder's actions before tanh."""
+        """Returns the decoder's actions before tanh, for encoded observations and latents of one leading shape."""
         return self.decoder(torch.cat([features, latent], -1))
 
     def propose(self, obs: Tree, latent: Tensor) -> Tensor:
-        """Returns actions before tanh for several latents of every observation: [batch, several, action]."""
+        """Returns actions before tanh, [batch, several, size], for latents [batch, several, latent_size]."""
         return self.before(for_several(self.encoder(obs), latent.shape[1]), latent)
 
     def draw_latents(self, *shape: int) -> Tensor:
-        """Draws normal latents, clipped to `latent_clip`, where the decoder has seen the most data."""
+        """Returns normal draws [*shape, latent_size] clipped to `latent_clip`, where the decoder saw the most data."""
         device = next(self.decoder.parameters()).device
         return torch.randn(*shape, self.latent_size, device=device).clamp(-self.latent_clip, self.latent_clip)
 
 
 class Perturbation(nn.Module):
-    """A network that moves actions by at most `limit`, within [-1, 1]."""
+    """A network that returns given actions moved by at most `limit` and clipped to [-1, 1]."""
 
     def __init__(
         self,
@@ -81,12 +81,12 @@ class Perturbation(nn.Module):
         self.net = MLP(inputs, hidden, action_size, activation_fn=activation_fn, ortho_init=False)
 
     def forward(self, obs: Tree, action: Tensor) -> Tensor:
-        """Returns the moved actions [batch, several, action] for normalised observations and several actions each."""
+        """Returns the moved actions [batch, several, size] for normalised observations and actions of that shape."""
         features = for_several(self.encoder(obs), action.shape[1])
         moved = action + self.limit * torch.tanh(self.net(torch.cat([features, action], -1)))
         return moved.clamp(-1, 1)
 
 
 def for_several(features: Tensor, num: int) -> Tensor:
-    """Repeats the features for `num` actions: [batch, num, features]."""
+    """Returns features [batch, features] repeated for `num` actions, as a view [batch, num, features]."""
     return features.unsqueeze(1).expand(-1, num, -1)

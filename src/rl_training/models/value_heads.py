@@ -12,7 +12,7 @@ from rl_training.functional import project_distribution, quantile_huber, regress
 
 
 class ValueHead(nn.Module, ABC):
-    """Interpretation of a network's `outputs` numbers z per action: their mean return, and their loss."""
+    """A base class that reads a network's `outputs` numbers z per action: their expected return, and their loss."""
 
     outputs: int
 
@@ -25,7 +25,7 @@ class ValueHead(nn.Module, ABC):
         """Returns the loss of every row; z and next_z are [batch, outputs], of the taken and of the next action."""
 
     def td_error(self, z: Tensor, next_z: Tensor, reward: Tensor, discount: Tensor, loss: Tensor) -> Tensor:
-        """Returns the error of the expected return for every row, which is its priority in prioritised replay."""
+        """Returns the absolute error of the expected return per row, the row's priority in prioritised replay."""
         return (reward + discount * self.mean(next_z) - self.mean(z)).abs()
 
 
@@ -63,7 +63,7 @@ class CategoricalHead(ValueHead):
         return -(target * z.log_softmax(-1)).sum(-1)
 
     def td_error(self, z: Tensor, next_z: Tensor, reward: Tensor, discount: Tensor, loss: Tensor) -> Tensor:
-        """Returns the cross-entropy; Rainbow (arXiv:1710.02298) uses the divergence, lower by the target's entropy."""
+        """Returns `loss`, the cross-entropy, as priority; Rainbow's divergence is lower by the target's entropy."""
         return loss
 
 
@@ -86,7 +86,7 @@ class QuantileHead(ValueHead):
 
 
 class FractionEmbedding(nn.Module):
-    """An embedding of quantile fractions as feature factors (IQN: Dabney et al., 2018, arXiv:1806.06923, eq. 4)."""
+    """A layer from quantile fractions [...] to factors [..., features] (IQN: Dabney et al., 2018, arXiv:1806.06923)."""
 
     def __init__(self, features: int, num_cosines: int) -> None:
         super().__init__()
