@@ -1,4 +1,4 @@
-"""The maths: one file per method and its variants, which registers them. Agent classes (PPO ...) are forwarded lazily."""
+"""The maths: one file per method and its variants, which registers them. Agent classes (PPO ...) load lazily."""
 
 from importlib import import_module
 from pkgutil import iter_modules

@@ -19,7 +19,7 @@ from rl_training.models import ClippedGaussianPolicy, ObservationNormalizer
 
 @dataclass(frozen=True, kw_only=True)
 class AdvantageWeightedConfig(TargetedConfig):
-    """Settings of the weights."""
+    """Settings of methods that clone the data's actions with weights exp(beta * advantage)."""
 
     beta: NonNegative = 1.0  # weights are exp(beta * advantage); 0 is behaviour cloning
     max_weight: Positive = 100.0  # larger ones count as this
@@ -29,7 +29,7 @@ WeightedT = TypeVar("WeightedT", bound=AdvantageWeightedConfig)
 
 
 class AdvantageWeightedAlgorithm(ContinuousAlgorithm[WeightedT]):
-    """Base whose policy loss is the negative log-likelihood of the data's actions, weighted by their advantage."""
+    """Base of IQL and AWAC: a policy that clones the data's actions, weighted by exp(beta * advantage), and critics."""
 
     policy: ClippedGaussianPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
     log_std_range: ClassVar[tuple[float, float]]
@@ -43,10 +43,10 @@ class AdvantageWeightedAlgorithm(ContinuousAlgorithm[WeightedT]):
 
     @abstractmethod
     def advantage(self, batch: StepBatch) -> Tensor:
-        """Returns the advantage of the data's action in every row."""
+        """Returns the advantage [batch] of the data's actions, by the critics."""
 
     def weigh(self, advantage: Tensor, batch: StepBatch) -> Tensor:
-        """Returns the weight with which each row's action is cloned."""
+        """Returns the weights [batch] with which the data's actions are cloned."""
         return advantage_weights(advantage, self.config.beta, self.config.max_weight)
 
     def actor_loss(self, batch: StepBatch) -> Loss:

@@ -21,13 +21,13 @@ from rl_training.models import StochasticPolicy
 
 @dataclass(frozen=True, kw_only=True)
 class APPOConfig(PPOConfig, VTraceConfig):
-    """APPO's settings: PPO's, with the same defaults, and V-trace's."""
+    """APPO's settings: those of PPO, with the same defaults, and of V-trace, which corrects for older policies."""
 
     target_update_interval: Count = 1  # rollouts; 1: the target is the policy as it was before the epochs, as in PPO
 
 
 class APPOAlgorithm(PPOAlgorithm):
-    """APPO: epochs of clipped policy improvement near the target network, for steps of any policy."""
+    """APPO: PPO's clipped improvement near a target network, on rollouts of older policies that V-trace corrects."""
 
     corrects_lag = True
     config: APPOConfig  # pyrefly: ignore (narrower than the base, and never reassigned)

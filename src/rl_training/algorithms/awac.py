@@ -16,7 +16,7 @@ from rl_training.core.ranges import Count
 
 @dataclass(frozen=True, kw_only=True)
 class AWACConfig(AdvantageWeightedConfig):
-    """AWAC's settings, the paper's for locomotion; its lambda is 1 / beta."""
+    """AWAC's settings, with the paper's defaults for locomotion; the paper's lambda is 1 / beta."""
 
     n_actions: Count = 1  # of the policy, which the data's action is compared with
     weights: Literal["clipped", "softmax"] = "clipped"  # softmax: over the batch, times its size
@@ -25,7 +25,7 @@ class AWACConfig(AdvantageWeightedConfig):
 
 
 class AWACAlgorithm(AdvantageWeightedAlgorithm[AWACConfig]):
-    """AWAC: critics learn the values of the policy, which clones actions that are better than its own."""
+    """AWAC: critics learn the policy's values, and the policy clones the data's actions that beat its own."""
 
     log_std_range = (-6.0, 0.0)
     why_not_shared = "its weights may be a softmax over the whole batch"

@@ -14,7 +14,7 @@ from rl_training.models import ActionHead, StochasticPolicy, build_encoder
 
 @dataclass(frozen=True, kw_only=True)
 class BCConfig(NormalizingConfig):
-    """Settings of supervised learning from a dataset's actions."""
+    """Behaviour cloning's settings, for supervised learning of a dataset's actions."""
 
     learning_rate: PositiveSchedule = Schedule(1e-3, 1e-3)
     batch_size: Count = 256

@@ -17,7 +17,7 @@ from rl_training.models import ActionVAE, Critics, ObservationNormalizer, Pertur
 
 @dataclass(frozen=True, kw_only=True)
 class BCQConfig(TargetedConfig):
-    """BCQ's settings, the authors'."""
+    """BCQ's settings, with the authors' defaults."""
 
     absent = {
         "target_update_interval": Absent("targets move with the actor, every policy_delay updates", 1, "policy_delay")
@@ -37,17 +37,17 @@ class BCQConfig(TargetedConfig):
 
     @property
     def num_actions(self) -> int:
-        """Returns the number of proposals among which the policy chooses."""
+        """Returns the number of proposed actions among which the policy chooses: `n_actions`, or 100."""
         return self.n_actions or 100
 
     @property
     def num_target_actions(self) -> int:
-        """Returns the number of proposals for a target; older files, without this setting, use n_actions for both."""
+        """Returns the number of proposed actions in a target: `n_target_actions`, or else `n_actions`, or else 10."""
         return self.n_target_actions or self.n_actions or 10
 
 
 class BCQAlgorithm(ContinuousAlgorithm[BCQConfig]):
-    """BCQ: values only actions that a model of the data proposes, slightly moved."""
+    """BCQ: Q-learning among actions that a model of the data proposes and a second network slightly moves."""
 
     critic_apart = False  # the policy asks its critic
     policy: ProposalPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
@@ -104,7 +104,7 @@ class BCQAlgorithm(ContinuousAlgorithm[BCQConfig]):
 
 
 def soft_minimum(q: Tensor, min_weight: float) -> Tensor:
-    """Returns the weighted mean of the smallest and the largest of the critics' [critic, ...] values."""
+    """Returns `min_weight` * the smallest + (1 - `min_weight`) * the largest of the critics' values [critic, ...]."""
     return min_weight * q.amin(0) + (1 - min_weight) * q.amax(0)
 
 

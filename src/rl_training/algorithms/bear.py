@@ -22,7 +22,7 @@ LOG_ALPHA_RANGE = (-5.0, 10.0)
 
 @dataclass(frozen=True, kw_only=True)
 class BEARConfig(SACConfig):
-    """SAC's settings for data, and how far from the data the policy may be."""
+    """BEAR's settings: those of SAC, for data, and of the distance that the policy may have from the data."""
 
     mmd_threshold: Positive = 0.05  # that the distance is held at
     mmd_kernel: Literal["laplacian", "gaussian"] = "gaussian"
@@ -43,7 +43,7 @@ class BEARConfig(SACConfig):
 
 
 class BEARAlgorithm(SACAlgorithm):
-    """BEAR: a learned weight holds the policy's distance from a model of the data at a threshold."""
+    """BEAR: SAC whose policy's distance from a model of the data is held at a threshold by a learned weight."""
 
     config: BEARConfig  # pyrefly: ignore (narrower than the base)
     policy: BestOfPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
@@ -68,7 +68,7 @@ class BEARAlgorithm(SACAlgorithm):
 
     @property
     def warm(self) -> Tensor:
-        """Returns 0 during the warm-up and 1 after it, as a tensor, so that captured code sees the change."""
+        """Returns 0.0 during the warm-up and 1.0 after it, as a 0-dim tensor, so that compiled code sees the change."""
         return (self.updates > self.config.warmup_updates).float()
 
     def update(self, batch: StepBatch) -> Step:
@@ -109,7 +109,7 @@ class BEARAlgorithm(SACAlgorithm):
         return Loss(loss, metrics, {"log_prob": log_prob.detach()})
 
     def distance(self, distribution: SquashedGaussian, obs: Tree) -> Tensor:
-        """Returns the MMD distance between policy and model of the data per observation, for actions before tanh."""
+        """Returns the MMD [batch] between actions of the policy and of the data's model, both drawn and before tanh."""
         c = self.config
         mean, log_std = several(distribution, c.n_mmd_actions)
         drawn = mean + log_std.exp() * torch.randn_like(mean)
@@ -118,7 +118,7 @@ class BEARAlgorithm(SACAlgorithm):
         return (squared_mmd(drawn, data, kernel=c.mmd_kernel, sigma=c.mmd_sigma) + 1e-6).sqrt()
 
     def alpha_loss(self, mmd: Tensor) -> Loss:
-        """Returns the loss that raises the weight while the policy is too far away; 0 during the warm-up."""
+        """Returns the loss that raises the weight of `mmd` while `mmd` is above its threshold; 0 during the warm-up."""
         loss = -self.warm * self.log_alpha.exp() * (mmd - self.config.mmd_threshold)
         return Loss(loss, {"bear_alpha": self.log_alpha.detach().exp()})
 

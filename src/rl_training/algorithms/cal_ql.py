@@ -1,4 +1,4 @@
-"""Calibrated Q-learning (Nakamoto et al., 2023, arXiv:2303.05479): CQL that lowers no value below the data's returns."""
+"""Calibrated Q-learning (Nakamoto et al., 2023, arXiv:2303.05479): CQL, but no value sinks below the data's returns."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ RETURN_TO_GO = "return_to_go"
 
 @dataclass(frozen=True, kw_only=True)
 class CalQLConfig(CQLConfig):
-    """CQL's settings."""
+    """Cal-QL's settings, the same as those of CQL."""
 
 
 class CalQLAlgorithm(CQLAlgorithm):
-    """Cal-QL: in CQL's penalty, values of the policy's actions are at least the data's returns."""
+    """Cal-QL: CQL whose penalty counts values of the policy's actions as no lower than the data's returns."""
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -32,7 +32,7 @@ from rl_training.models import MLP, Actor, Critics, EnsembleMLP, ObservationNorm
 
 @dataclass(frozen=True, kw_only=True)
 class ContinuousConfig(OffPolicyConfig):
-    """Settings of off-policy methods for continuous actions, with Stable-Baselines3's names and defaults."""
+    """Settings of actor-critics with replay for continuous actions; names and defaults are Stable-Baselines3's."""
 
     needs = Needs("replay", {"train_freq": 1})
 
@@ -64,7 +64,7 @@ ConfigT = TypeVar("ConfigT", bound=TargetedConfig)
 
 
 class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
-    """Base that updates critics every time and the actor every `policy_delay` times; a method defines the losses."""
+    """Base of actor-critics with replay; critics learn from every batch, the actor from every `policy_delay`-th."""
 
     critic_apart = True
     outputs = 1  # numbers per critic
@@ -84,7 +84,7 @@ class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
     def build_policy(self, normalizer: ObservationNormalizer) -> Policy: ...
 
     def build_actor(self, outputs: int) -> Actor:
-        """Returns the policy's network, with so many numbers per observation."""
+        """Returns a new network for the policy, with `outputs` numbers per observation."""
         c = self.config
 
         def net(inputs: int) -> MLP:
@@ -93,13 +93,13 @@ class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
         return Actor(self.spec.seen_by("policy").obs, net, c.encoder)
 
     def build_critic_net(self, inputs: int) -> EnsembleMLP:
-        """Returns the critics' network: [batch, inputs] to [critic, batch, outputs]."""
+        """Returns a new network for the critics: [batch, inputs] to [critic, batch, outputs]."""
         c = self.config
         style = {"activation_fn": c.activation_fn, "layer_norm": c.critic_layer_norm, "dropout": c.critic_dropout}
         return EnsembleMLP(c.n_critics, inputs, c.critic_widths, self.outputs, **style)
 
     def build_targets(self) -> None:
-        """Sets `targets`, slow copies of the critics; `target_networks` declares how they follow."""
+        """Sets `self.targets` to copies of the critics; `target_networks` declares how the copies follow the critics."""
         self.targets = frozen_copy(self.critics)
 
     @abstractmethod
@@ -112,11 +112,11 @@ class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
         return self.minimize(self.critic_loss, batch, "critic")
 
     def update_actor(self, batch: StepBatch) -> Step:
-        """Takes one step of the actor towards actions that the critics value more."""
+        """Takes one optimization step on the actor's loss; returns metrics."""
         return self.minimize(self.actor_loss, batch, "actor")
 
     def critic_loss(self, batch: StepBatch, *, train: bool = True) -> Loss:
-        """Returns the critics' loss, with the `priority` of every row."""
+        """Returns the critics' loss with metrics and, as `priority`, TD errors per row; evaluations pass train=False."""
         with torch.no_grad():
             target = batch.reward + batch.discount * self.next_value(batch)
         q = self.critics(self.critic_view(batch.obs), batch.action, train=train).squeeze(-1)
@@ -124,20 +124,20 @@ class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
 
     @abstractmethod
     def next_value(self, batch: StepBatch) -> Tensor:
-        """Returns the target critics' value of the next observations under the policy: one number per row or more."""
+        """Returns the value of the next observations under the policy: [batch], or [batch, n] for n quantiles."""
 
     def regression(self, q: Tensor, target: Tensor, batch: StepBatch) -> Loss:
-        """Returns the loss of values [critic, batch]: squared errors, summed over critics, averaged over rows."""
+        """Returns the loss of values [critic, batch]: squared errors, summed over critics and averaged over rows."""
         error = q - target
         loss = self.weighted_loss(self.loss_scale * error.square().sum(0), batch)
         return self.critic_result(loss, q, error.abs().mean(0), batch)
 
     @abstractmethod
     def actor_loss(self, batch: StepBatch) -> Loss:
-        """Returns the actor's loss."""
+        """Returns the actor's loss and metrics for a batch."""
 
     def mode(self, obs: Tree) -> Tensor:
-        """Returns the actions that the policy takes without exploration."""
+        """Returns the actions [batch, size], in the policy's units, that the policy takes without exploration."""
         return self.policy.act(obs, explore=False).action
 
     def values(self, obs: Tree) -> Tensor:
@@ -150,7 +150,7 @@ class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
 
 
 def action_size(spec: Spec, name: str) -> int:
-    """Returns the number of continuous actions; raises for other kinds and for boxes without bounds."""
+    """Returns the size of an action; raises a ValueError, which names method `name`, if it is no bounded float Box."""
     if not isinstance(spec.action, Box):
         others = "DQN, DiscreteSAC or PPO" if isinstance(spec.action, Discrete) else "PPO, A2C or TRPO"
         if isinstance(spec.action, Discrete) and ALGORITHMS.get(f"discrete_{name.lower()}") and name != "SAC":

@@ -20,7 +20,7 @@ LARGEST_MULTIPLIER = 1e6
 
 @dataclass(frozen=True, kw_only=True)
 class CQLConfig(SACConfig):
-    """SAC's settings for data, and how conservative to be."""
+    """CQL's settings: those of SAC, for data, and of the penalty on values of actions outside the data."""
 
     cql_alpha: NonNegative = 5.0  # weight of the penalty
     n_actions: Count = 10  # drawn for the penalty, of each of three kinds
@@ -45,7 +45,7 @@ class CQLConfig(SACConfig):
 
 
 class Proposals(NamedTuple):
-    """Actions [batch, several, size] for the penalty, and the log of how likely each was to be drawn."""
+    """Actions [batch, several, size] for the penalty, and the log-densities with which they were drawn."""
 
     action: Tensor
     log_density: Tensor
@@ -65,7 +65,7 @@ class CQLAlgorithm(SACAlgorithm):
 
     @property
     def cql_alpha(self) -> Tensor:
-        """Returns the weight of the penalty, fixed or learned."""
+        """Returns the weight of the penalty, 0-dim: `cql_alpha`, times a learned multiplier if `target_gap` is set."""
         if self.config.target_gap is None:
             return torch.full_like(self.log_ent_coef, self.config.cql_alpha, requires_grad=False)
         return self.config.cql_alpha * self.log_multiplier.exp().clamp(max=LARGEST_MULTIPLIER)
@@ -79,7 +79,7 @@ class CQLAlgorithm(SACAlgorithm):
         return Step(step.metrics | multiplier.metrics, step.rows)
 
     def multiplier_loss(self, gap: Tensor) -> Loss:
-        """Returns the loss that raises the weight while the gap is wider than `target_gap`, and lowers it otherwise."""
+        """Returns the loss that raises the penalty's weight while `gap` is above `target_gap`, otherwise lowers it."""
         assert self.config.target_gap is not None
         loss = -self.cql_alpha * (gap - self.config.target_gap)
         return Loss(loss, {"cql_alpha_loss": loss.detach()})
@@ -105,7 +105,7 @@ class CQLAlgorithm(SACAlgorithm):
         return drawn_q, {}
 
     def policy_at_both(self, batch: StepBatch) -> tuple[SquashedGaussian, SquashedGaussian]:
-        """Returns the policy's distributions at the observations and at the next ones, from one pass."""
+        """Returns the policy's distributions at the observations and at the next observations, from one pass."""
         both = tree_map(lambda *parts: torch.cat(parts), batch.obs, batch.next_obs)
         mean, log_std = self.policy.distribution(both)
         (mean, next_mean), (log_std, next_log_std) = mean.chunk(2), log_std.chunk(2)
@@ -123,7 +123,7 @@ class CQLAlgorithm(SACAlgorithm):
         return q - self.ent_coef * log_prob if backup == "soft" else q
 
     def proposals(self, here: SquashedGaussian, there: SquashedGaussian) -> Proposals:
-        """Draws actions from both distributions and uniformly; all of them are valued at the observations."""
+        """Returns `n_actions` draws from each of both distributions and as many uniform ones, with log-densities."""
         num = self.config.n_actions
         (action, log_prob), (next_action, next_log_prob) = several(here, num).draw(), several(there, num).draw()
         uniform = 2 * torch.rand_like(action) - 1
@@ -134,7 +134,7 @@ class CQLAlgorithm(SACAlgorithm):
 
 
 def several(distribution: SquashedGaussian, num: int) -> SquashedGaussian:
-    """Repeats the distribution of every row for `num` draws."""
+    """Returns the distribution of every row repeated `num` times: [batch, size] becomes [batch, num, size]."""
     mean, log_std = (x.unsqueeze(1).expand(-1, num, -1) for x in distribution)
     return SquashedGaussian(mean, log_std)
 

@@ -42,7 +42,7 @@ class CrossQConfig(SoftConfig):
 
 
 class CrossQAlgorithm(SACAlgorithm):
-    """CrossQ: present and next values come from one pass, so that both are normalised by joint statistics."""
+    """CrossQ: SAC without target networks, whose critics normalise present and next actions as one batch."""
 
     config: CrossQConfig  # pyrefly: ignore (SAC's, without those of targets)
     betas = (0.5, 0.999)
@@ -63,7 +63,7 @@ class CrossQAlgorithm(SACAlgorithm):
         return RenormMLP(num, inputs, hidden, outputs, activation_fn=c.activation_fn, **norm)
 
     def build_targets(self) -> None:
-        """Builds none: batch normalisation makes them unnecessary."""
+        """Builds no target networks, which batch normalisation makes unnecessary."""
 
     def target_networks(self) -> None:
         return None

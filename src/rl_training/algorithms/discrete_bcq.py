@@ -16,7 +16,7 @@ from rl_training.models import MLP, Actor, ObservationNormalizer, PlausibleActio
 
 @dataclass(frozen=True, kw_only=True)
 class DiscreteBCQConfig(DQNConfig):
-    """Double DQN's settings for data, and how likely an action must be."""
+    """Discrete BCQ's settings: those of Double DQN, for data, and of how likely an action must be in the data."""
 
     threshold: Share = 0.3  # of the likeliest action's probability; 0: DQN, 1: cloning
     logits_penalty: NonNegative = 0.01  # weight of the squared logits in the imitator's loss

@@ -27,7 +27,7 @@ from rl_training.models import (
 
 @dataclass(frozen=True, kw_only=True)
 class DiscreteIQLConfig(OffPolicyConfig):
-    """IQL's settings."""
+    """Discrete IQL's settings; names as for IQL."""
 
     expectile: Expectile = 0.7  # 0.5: the data's own value; towards 1: that of its best actions
     beta: NonNegative = 3.0  # weights are exp(beta * advantage); 0 is behaviour cloning
@@ -45,7 +45,7 @@ class DiscreteIQLConfig(OffPolicyConfig):
 
 
 class DiscreteIQLAlgorithm(OffPolicyAlgorithm[DiscreteIQLConfig]):
-    """Discrete IQL: two critics evaluated only at the data's actions, a value network, and a policy that clones."""
+    """Discrete IQL: two critics and a value network that learn from the data's actions only, and a cloning policy."""
 
     critic_apart = True
     policy: StochasticPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
@@ -75,7 +75,7 @@ class DiscreteIQLAlgorithm(OffPolicyAlgorithm[DiscreteIQLConfig]):
         return TargetNetworks([(self.targets, self.critics)], self.config.tau, self.config.target_update_interval)
 
     def q_of_data(self, critics: nn.Module, batch: StepBatch) -> Tensor:
-        """Returns the critics' values of the data's actions: [critic, batch]."""
+        """Returns the values [critic, batch] of the data's actions by the given critics (own or target)."""
         assert isinstance(critics, nn.ModuleList)
         obs, action = self.critic_view(batch.obs), batch.action.unsqueeze(-1)
         return torch.stack([critic(obs).squeeze(-1).gather(-1, action).squeeze(-1) for critic in critics])

@@ -81,7 +81,7 @@ class DiscreteSACAlgorithm(OffPolicyAlgorithm[DiscreteSACConfig]):
         return self.log_ent_coef.detach().exp()
 
     def target_entropy(self, obs: Tree) -> Tensor | float:
-        """Returns the target: a share of the uniform policy's entropy, over the allowed actions if there is a mask."""
+        """Returns the target of the policy's entropy: a share of that of uniform choice among the allowed actions."""
         mask = encode_mask(obs)
         most = math.log(self.num_actions) if mask is None else mask.sum(-1).clamp(min=1).float().log()
         return self.config.target_entropy_ratio * most
@@ -92,7 +92,7 @@ class DiscreteSACAlgorithm(OffPolicyAlgorithm[DiscreteSACConfig]):
         return distribution
 
     def q_values(self, critics: nn.Module, obs: Tree) -> Tensor:
-        """Returns the critics' values: [critic, batch, action]."""
+        """Returns the values [critic, batch, action] of all actions by the given critics (own or target)."""
         assert isinstance(critics, nn.ModuleList)
         return torch.stack([critic(self.critic_view(obs)).squeeze(-1) for critic in critics])
 
@@ -116,7 +116,7 @@ class DiscreteSACAlgorithm(OffPolicyAlgorithm[DiscreteSACConfig]):
         return Loss(loss, {"actor_loss": loss.detach(), "entropy": entropy})
 
     def ent_coef_loss(self, batch: StepBatch) -> Loss:
-        """Returns the loss that raises the temperature while the entropy is below its target, else lowers it."""
+        """Returns the loss that raises `ent_coef` while the policy's entropy is below its target, else lowers it."""
         with torch.no_grad():
             excess = self.distribution(batch.obs).entropy() - self.target_entropy(batch.obs)
         loss = self.log_ent_coef * self.weighted_loss(excess, batch)
@@ -134,7 +134,7 @@ class DiscreteSACAlgorithm(OffPolicyAlgorithm[DiscreteSACConfig]):
 
 
 def soft_value(q: Tensor, distribution: Categorical, ent_coef: Tensor) -> Tensor:
-    """Returns the expectation of Q - ent_coef * log pi over all actions, per row."""
+    """Returns the expectation [batch] of Q - ent_coef * log pi over all actions, for `q` [batch, action]."""
     return (distribution.log_probs.exp() * (q - ent_coef * distribution.log_probs)).sum(-1)
 
 

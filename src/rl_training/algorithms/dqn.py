@@ -34,7 +34,7 @@ from rl_training.models import (
 
 @dataclass(frozen=True, kw_only=True)
 class DQNConfig(OffPolicyConfig):
-    """DQN's settings, with Stable-Baselines3's names and defaults; the improvements are off."""
+    """DQN's settings, with Stable-Baselines3's names and defaults; later improvements (double, dueling ...) are off."""
 
     tau: PositiveShare = 1.0  # 1: the target is copied, below: averaged
     target_update_interval: Count = 10_000  # env steps
@@ -155,12 +155,12 @@ class DQNAlgorithm(OffPolicyAlgorithm[DQNConfig]):
         return Loss(mean if penalty is None else mean + penalty, metrics | more, {"priority": td_error})
 
     def penalty(self, q: Tensor, batch: StepBatch) -> tuple[Tensor | None, Metrics]:
-        """Returns a variant's term of the loss (None: none), computed from all actions' values, and metrics to log."""
+        """Returns a term to add to the loss, from values `q` [batch, action], and metrics; None adds nothing."""
         return None, {}
 
     @torch.no_grad()
     def next_value(self, batch: StepBatch) -> Tensor:
-        """Returns the target network's outputs for the next action that it, or (double) the online one, finds best."""
+        """Returns the target network's outputs [batch, outputs] for its best next action, or the online one's (double)."""
         obs, mean = self.normalizer(batch.next_obs), self.policy.network.head.mean
         next_z = self.target(obs, self.draw_fractions(batch, self.config.n_target_samples))
         if self.config.double:
@@ -172,7 +172,7 @@ class DQNAlgorithm(OffPolicyAlgorithm[DQNConfig]):
         return take(next_z, forbid(q, self.policy.allowed(batch.next_obs)).argmax(-1))
 
     def draw_fractions(self, batch: StepBatch, num: int) -> Tensor:
-        """Returns IQN's random fractions; for the quantile head its midpoints, for others an unused placeholder."""
+        """Returns `num` random fractions per row for IQN, fixed midpoints for quantiles, else an unused placeholder."""
         head = self.policy.network.head
         if self.config.head == "iqn":
             return torch.rand(batch.weight.shape[0], num, device=batch.weight.device)
@@ -190,7 +190,7 @@ class DQNAlgorithm(OffPolicyAlgorithm[DQNConfig]):
 
 
 def take(z: Tensor, action: Tensor) -> Tensor:
-    """Selects the outputs of one action per row: [batch, action, outputs] to [batch, outputs]."""
+    """Returns the outputs of one action per row: [batch, outputs] from `z` [batch, action, outputs]."""
     index = action.reshape(-1, 1, 1).expand(-1, 1, z.shape[-1])
     return z.gather(1, index).squeeze(1)
 

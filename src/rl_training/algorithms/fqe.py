@@ -40,7 +40,7 @@ from rl_training.models import (
 
 @dataclass(frozen=True, kw_only=True)
 class FQEConfig(AlgorithmConfig):
-    """Settings of the evaluation, not of the policy."""
+    """Settings of fitted Q evaluation, not of the policy that is evaluated."""
 
     learning_rate: PositiveSchedule = Schedule(1e-3, 0.0)
     batch_size: Count = 256
@@ -52,7 +52,7 @@ class FQEConfig(AlgorithmConfig):
 
 
 class FQEAlgorithm(Algorithm[FQEConfig, StepBatch]):
-    """FQE: learns Q of a fixed policy; averages over discrete actions exactly, draws continuous ones."""
+    """Fitted Q evaluation: a Q-network that learns the returns of a fixed policy from data."""
 
     def __init__(self, config: FQEConfig, spec: Spec, target: Policy) -> None:
         super().__init__(config, spec)
@@ -97,7 +97,7 @@ class FQEAlgorithm(Algorithm[FQEConfig, StepBatch]):
         return network(seen, action).reshape(-1)
 
     def expected(self, network: torch.nn.Module, obs: Tree) -> Tensor:
-        """Returns the value of observations: Q averaged over the policy's actions."""
+        """Returns the value [batch] of observations: the mean of Q over discrete actions, or Q of one drawn action."""
         if isinstance(network, QNetwork):
             q = network(self.normalizer(obs)).squeeze(-1)
             return (action_probabilities(self.policy, obs, q.shape[-1], self.config.deterministic) * q).sum(-1)
@@ -116,7 +116,7 @@ class FQEAlgorithm(Algorithm[FQEConfig, StepBatch]):
 
 
 def action_probabilities(policy: Policy, obs: Tree, num: int, deterministic: bool) -> Tensor:
-    """Returns the policy's probabilities [batch, num]; if it or `deterministic` is, 1 for the preferred action."""
+    """Returns the policy's probabilities [batch, num]; for a deterministic choice, 1 for the preferred action."""
     if isinstance(policy, StochasticPolicy) and not deterministic:
         return policy.distribution(obs).log_probs.exp()  # pyrefly: ignore (categorical, as the actions are discrete)
     return F.one_hot(policy.act(obs, explore=False).action, num).to(torch.float32)

@@ -15,7 +15,7 @@ from rl_training.functional import VTrace, approx_kl, v_trace, weighted_mean
 
 @dataclass(frozen=True, kw_only=True)
 class VTraceConfig(ActorCriticConfig):
-    """Settings of IMPALA and APPO; gae_lambda is V-trace's lambda."""
+    """Settings of V-trace in IMPALA and APPO; `gae_lambda` is V-trace's lambda."""
 
     rho_bar: Positive = 1.0  # largest weight of a step: bounds how far the values are those of the current policy
     c_bar: Positive = 1.0  # largest factor by which a later step counts: bounds the variance
@@ -30,7 +30,7 @@ class VTraceConfig(ActorCriticConfig):
 
 
 def corrected(config: VTraceConfig, rollout: Transition, log_prob: Tensor, value: Tensor, next_value: Tensor) -> VTrace:
-    """Returns the V-trace estimates for the policy that gives the rollout's actions these log-probabilities."""
+    """Returns the V-trace estimates for the policy under which the rollout's actions have `log_prob`."""
     return v_trace(
         log_prob - rollout.log_prob,
         rollout.reward,
@@ -47,7 +47,7 @@ def corrected(config: VTraceConfig, rollout: Transition, log_prob: Tensor, value
 
 @dataclass(frozen=True, kw_only=True)
 class IMPALAConfig(A2CConfig, VTraceConfig):
-    """IMPALA's settings, with Stable-Baselines3's names and the paper's defaults, for means instead of sums over steps."""
+    """IMPALA's settings, with Stable-Baselines3's names and the paper's defaults, for means over steps, not sums."""
 
     needs = Needs("rollout", {"n_steps": 20})
 
@@ -64,7 +64,7 @@ class IMPALAConfig(A2CConfig, VTraceConfig):
 
 
 class IMPALAAlgorithm(A2CAlgorithm):
-    """IMPALA: policy-gradient steps on each rollout, each action weighted by its probability now."""
+    """IMPALA: A2C on rollouts of older policies, which V-trace weights by the present probability of their actions."""
 
     corrects_lag = True
     config: IMPALAConfig  # pyrefly: ignore (narrower than the base, and never reassigned)

@@ -19,7 +19,7 @@ Expectile = Annotated[float, Range(above=0, max=1)]
 
 @dataclass(frozen=True, kw_only=True)
 class IQLConfig(AdvantageWeightedConfig):
-    """IQL's settings, the paper's for locomotion."""
+    """IQL's settings, with the paper's defaults for locomotion."""
 
     expectile: Expectile = 0.7  # 0.5: the data's own value; towards 1: that of its best actions
     beta: NonNegative = 3.0
@@ -35,7 +35,7 @@ def check_expectile(expectile: float) -> None:
 
 
 class IQLAlgorithm(AdvantageWeightedAlgorithm[IQLConfig]):
-    """IQL: a value network learns an expectile of the target critics and gives their targets; the policy clones."""
+    """IQL: a value network learns an expectile of the values of the data's actions, and the policy clones these."""
 
     log_std_range = (-5.0, 2.0)
 

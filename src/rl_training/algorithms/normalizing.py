@@ -14,7 +14,7 @@ from rl_training.models import ObservationNormalizer
 
 @dataclass(frozen=True, kw_only=True)
 class NormalizingConfig(AlgorithmConfig):
-    """Settings of the learning rate, the normaliser and the encoder."""
+    """Settings of methods that normalise observations: the learning rate, the normaliser and the encoder."""
 
     learning_rate: PositiveSchedule
     normalize_observation: bool = False  # by running mean and variance (of a dataset's rows), inside the policy
@@ -26,12 +26,12 @@ ConfigT = TypeVar("ConfigT", bound=NormalizingConfig)
 
 
 class NormalizingAlgorithm(Algorithm[ConfigT, BatchT]):
-    """Base with running statistics: the policy's observations in the policy, the critic's own in the algorithm."""
+    """Base of methods that can normalise observations by running statistics, apart for those that only critics see."""
 
     privileged: ObservationNormalizer
 
     def build_normalizer(self) -> ObservationNormalizer:
-        """Returns the normaliser for the policy; keeps that of the critic's own observations as `privileged`."""
+        """Returns the normaliser of the policy's observations; sets `privileged`, that of what only the critic sees."""
         style = {"enabled": self.config.normalize_observation, "clip": self.config.clip_observation}
         self.privileged = ObservationNormalizer(self.spec.privileged, **style)
         return ObservationNormalizer(self.spec.seen_by("policy").obs, **style)
@@ -43,7 +43,7 @@ class NormalizingAlgorithm(Algorithm[ConfigT, BatchT]):
         return normalizer
 
     def critic_view(self, obs: Tree) -> Tree:
-        """Returns the observations as critics take them, every leaf normalised."""
+        """Returns observations normalised for the critics, including those that only the critics see."""
         return self.privileged(self.normalizer(obs))
 
     @property

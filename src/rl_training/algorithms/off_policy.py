@@ -32,7 +32,7 @@ from rl_training.models import ObservationNormalizer
 
 @dataclass(frozen=True, kw_only=True)
 class OffPolicyConfig(NormalizingConfig):
-    """Settings of every method with a replay, with Stable-Baselines3's names; step counts are env steps."""
+    """Settings that all methods with a replay share, with Stable-Baselines3's names; step counts are env steps."""
 
     needs = Needs("replay")
 
@@ -59,7 +59,7 @@ ConfigT = TypeVar("ConfigT", bound=OffPolicyConfig)
 
 
 class OffPolicyAlgorithm(NormalizingAlgorithm[ConfigT, StepBatch]):
-    """Base with importance weights, target updates and normalisation; a method adds networks and losses."""
+    """Base of methods with a replay: importance weights, optimizers, target networks and normalised observations."""
 
     def __init__(self, config: ConfigT, spec: Spec) -> None:
         super().__init__(config, spec)
@@ -68,22 +68,22 @@ class OffPolicyAlgorithm(NormalizingAlgorithm[ConfigT, StepBatch]):
 
     @abstractmethod
     def build_networks(self, normalizer: ObservationNormalizer) -> None:
-        """Sets `policy`, which gets the normaliser, the other networks and the optimizers."""
+        """Sets `self.policy`, which must hold the normaliser, and all other networks and optimizers."""
 
     def passes(self) -> tuple[Pass, ...]:
         return (Pass(self.config.gradient_steps, self.config.batch_size, periodic=self.periodic()),)
 
     def periodic(self) -> tuple[Periodic, ...]:
-        """Declares the methods that take only some of the batches: steps of target networks, of a delayed actor."""
+        """Returns the methods to call after some of the updates, which move target networks or a delayed actor."""
         targets = self.target_networks()
         return () if targets is None else (Periodic("update_target", targets.every, targets.unit),)
 
     def target_networks(self) -> TargetNetworks | None:
-        """Declares the target networks and how they follow; None if there are none."""
+        """Returns the target networks and how they follow; None if the method has none."""
         return None
 
     def update_target(self, batch: StepBatch) -> Step:
-        """Moves the target networks; the batch is not used."""
+        """Moves the target networks towards their online networks; does not use the batch."""
         targets = self.target_networks()
         assert targets is not None
         targets.move()
@@ -96,13 +96,13 @@ class OffPolicyAlgorithm(NormalizingAlgorithm[ConfigT, StepBatch]):
         betas: tuple[float, float] = (0.9, 0.999),
         rate: Schedule | None = None,
     ) -> None:
-        """Adds an Adam optimizer for some parameters, at learning rate `rate` or the common one."""
+        """Adds an Adam optimizer `name` for some parameters, with learning rate `rate`, or the config's if None."""
         c = self.config
         groups = [(parameters, rate or c.learning_rate)]
         self.optimizers[name] = Adam(groups, betas=betas, eps=c.adam_eps, max_grad_norm=c.max_grad_norm)
 
     def weighted_loss(self, loss: Tensor, batch: StepBatch) -> Tensor:
-        """Returns the mean over the rows that count, each corrected for how likely it was to be drawn."""
+        """Returns the weighted mean of a loss [batch], with prioritised rows corrected for their probability."""
         weight = batch.weight
         if "probability" in batch.columns:
             correction = importance_weights(batch.columns["probability"], self.per_beta(), self.ranks)
@@ -110,7 +110,7 @@ class OffPolicyAlgorithm(NormalizingAlgorithm[ConfigT, StepBatch]):
         return (loss * weight).sum() / batch.weight.sum().clamp(min=1.0)
 
     def critic_result(self, loss: Tensor, q: Tensor, error: Tensor, batch: StepBatch) -> Loss:
-        """Returns the critics' loss with metrics to log, and every row's error as its `priority`."""
+        """Returns a Loss of `loss`, metrics from values `q` and errors [batch], and the errors as rows' `priority`."""
         metrics = {
             "critic_loss": loss.detach(),
             "q_mean": q.detach().mean(),
@@ -121,7 +121,7 @@ class OffPolicyAlgorithm(NormalizingAlgorithm[ConfigT, StepBatch]):
 
 
 def num_actions(spec: Spec, name: str) -> int:
-    """Returns the number of discrete actions; raises for other kinds of actions."""
+    """Returns the number of discrete actions; raises a ValueError that begins with `name` for other kinds."""
     if not isinstance(spec.action, Discrete):
         raise ValueError(
             f"{name} needs Discrete actions, but this environment has {type(spec.action).__name__}: use PPO, or wrap the "

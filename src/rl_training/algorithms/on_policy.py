@@ -18,7 +18,7 @@ from rl_training.models import MLP, ActionHead, ObservationNormalizer, Stochasti
 
 @dataclass(frozen=True)
 class NetArch:
-    """Hidden layers: shared by both, then the policy's own and the value function's own."""
+    """Widths of hidden layers: shared ones, then those of the policy (pi) and of the value function (vf) alone."""
 
     pi: tuple[Count, ...] = (64, 64)
     vf: tuple[Count, ...] = (64, 64)
@@ -26,20 +26,20 @@ class NetArch:
 
     @classmethod
     def from_list(cls, sizes: tuple[int, ...]) -> NetArch:
-        """Returns the architecture for the short form, a list: the same layers for policy and value function."""
+        """Returns the architecture for a list of widths, which policy and value function each get for themselves."""
         return cls(pi=sizes, vf=sizes)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RolloutConfig(NormalizingConfig):
-    """Settings of every method that learns from rollouts; each declares a default length of its rollouts."""
+    """Settings of methods that learn from rollouts; each method's `needs` has its default length of rollouts."""
 
     needs = Needs("rollout")
 
 
 @dataclass(frozen=True, kw_only=True)
 class OnPolicyConfig(RolloutConfig):
-    """Settings of every on-policy method with an actor and a critic."""
+    """Settings that on-policy methods with an actor and a critic share: advantages, networks and initialisation."""
 
     gae_lambda: Share = 0.95
     normalize_advantage: bool = True
@@ -54,7 +54,7 @@ ConfigT = TypeVar("ConfigT", bound=OnPolicyConfig)
 
 
 class OnPolicyAlgorithm(NormalizingAlgorithm[ConfigT, RolloutBatch]):
-    """Base that builds the networks and turns rollouts into advantages; a method adds its losses."""
+    """Base of on-policy methods: builds policy and value networks and computes advantages; a method adds its losses."""
 
     critic_apart = True
     policy: StochasticPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
@@ -68,11 +68,11 @@ class OnPolicyAlgorithm(NormalizingAlgorithm[ConfigT, RolloutBatch]):
 
     @abstractmethod
     def build_optimizers(self, policy: list[nn.Parameter], value: list[nn.Parameter]) -> None:
-        """Fills `self.optimizers`; parameters that both networks share are in `policy`."""
+        """Sets `self.optimizers` for the parameters of policy and value function; shared ones are in `policy` only."""
 
     @property
     def style(self) -> dict:
-        """Returns the activation and initialisation of every layer."""
+        """Returns the keyword arguments of every layer: its activation and initialisation."""
         return {"activation_fn": self.config.activation_fn, "ortho_init": self.config.ortho_init}
 
     def build_networks(self) -> None:
@@ -90,7 +90,10 @@ class OnPolicyAlgorithm(NormalizingAlgorithm[ConfigT, RolloutBatch]):
         return ActionHead(inputs, c.net_arch.pi, self.spec.action, log_std_init=c.log_std_init, **self.style)
 
     def build_value_trunk(self, trunk: nn.Module, trunk_dim: int) -> tuple[nn.Module, int]:
-        """Returns the critic's trunk and its width: the policy's if shared, its own if it sees other observations."""
+        """Returns the critic's trunk and its output width: the policy's if shared, or a new one.
+
+        Raises a ValueError if layers are to be shared between different observations.
+        """
         c, seen = self.config, self.spec.seen_by("critic").obs
         if seen == self.spec.seen_by("policy").obs:
             return (trunk, trunk_dim) if c.share_features_extractor or c.net_arch.shared else self.build_trunk(seen)
@@ -110,32 +113,32 @@ class OnPolicyAlgorithm(NormalizingAlgorithm[ConfigT, RolloutBatch]):
         return nn.Sequential(encoder, shared), shared.features_dim
 
     def build_value_core(self, inputs: int) -> int:
-        """Adds memory between the critic's trunk and head, if a method has any; returns the head's input width."""
+        """Returns the input width of the critic's head; methods with memory build the critic's recurrent core here."""
         return inputs
 
     def value(self, obs: Tree) -> Tensor:
         return self.value_head(self.value_trunk(self.critic_view(obs))).squeeze(-1)
 
     def batch_distribution(self, batch: RolloutBatch) -> Distribution:
-        """Returns the policy's distribution for every row of a batch."""
+        """Returns the policy's distribution over actions for every row of a batch, with gradients."""
         return self.policy.distribution(batch.obs)
 
     def batch_value(self, batch: RolloutBatch) -> Tensor:
-        """Returns the value of every row of a batch."""
+        """Returns the critic's value of the observation in every row of a batch, with gradients."""
         return self.value(batch.obs)
 
     def batch_advantage(self, batch: RolloutBatch) -> Tensor:
-        """Returns the advantage of every row of a batch, normalised if the settings say so."""
+        """Returns the advantage in every row of a batch, normalised over all ranks if `normalize_advantage` is set."""
         if self.config.normalize_advantage:
             return normalize_advantage(batch.advantage, batch.weight, self.ranks)
         return batch.advantage
 
     def rollout_values(self, rollout: Transition) -> tuple[Tensor, Tensor]:
-        """Returns the values of the observations and of their true successors, [time, env]."""
+        """Returns two tensors [time, env]: the values of a rollout's observations, and of their true successors."""
         return self.value(rollout.obs), self.value(rollout.next_obs)
 
     def estimate(self, rollout: Transition, value: Tensor, next_value: Tensor) -> tuple[Tensor, Tensor, Rows]:
-        """Returns advantages, value targets, and further columns for the losses, all [time, env]."""
+        """Returns advantages and value targets by GAE, and further columns for the losses, all [time, env]."""
         advantage = gae(
             rollout.reward,
             value,
@@ -157,7 +160,7 @@ class OnPolicyAlgorithm(NormalizingAlgorithm[ConfigT, RolloutBatch]):
         return batch, self.diagnostics() | metrics
 
     def diagnostics(self) -> Metrics:
-        """Returns metrics of this iteration: the learning rate and the policy's standard deviation."""
+        """Returns metrics: the learning rate and, for Box actions, the mean standard deviation of the policy."""
         optimizer = self.optimizer(next(iter(self.optimizers)))
         metrics = {"learning_rate": optimizer.learning_rates[0]().clone()}
         if isinstance(self.spec.action, Box):

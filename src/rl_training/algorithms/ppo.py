@@ -47,7 +47,7 @@ class ActorCriticAlgorithm(OnPolicyAlgorithm[ConfigT]):
     def policy_loss(
         self, log_ratio: Tensor, log_prob: Tensor, advantage: Tensor, weight: Tensor
     ) -> tuple[Tensor, Metrics]:
-        """Returns the policy's loss and metrics to log."""
+        """Returns the policy's loss, 0-dim, and metrics; `log_ratio` is the new minus the old `log_prob` of actions."""
 
     def update(self, batch: RolloutBatch) -> Step:
         return self.minimize(self.loss, batch, "all")

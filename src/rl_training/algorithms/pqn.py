@@ -22,7 +22,7 @@ from rl_training.models import MeanHead, QNetwork, QPolicy
 
 @dataclass(frozen=True, kw_only=True)
 class PQNConfig(RolloutConfig):
-    """PQN's settings; epsilon as in DQN."""
+    """PQN's settings; the names of those of exploration are DQN's."""
 
     needs = Needs("rollout", {"n_steps": 128})
 
@@ -43,7 +43,7 @@ class PQNConfig(RolloutConfig):
 
 
 class Targets(NamedTuple):
-    """A batch for PQN's regression, made from a rollout."""
+    """A batch for PQN's regression, made from a rollout: observations, actions and their target values."""
 
     obs: Tree
     action: Tensor
@@ -52,7 +52,7 @@ class Targets(NamedTuple):
 
 
 class PQNAlgorithm(NormalizingAlgorithm[PQNConfig, Targets]):
-    """PQN: epochs of regression on lambda-returns, which are computed once per rollout."""
+    """PQN: Q-learning by epochs of regression on lambda-returns, which are computed once per rollout."""
 
     policy: QPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
 

@@ -18,7 +18,7 @@ from rl_training.functional import weighted_mean
 
 @dataclass(frozen=True, kw_only=True)
 class ReBRACConfig(TD3Config):
-    """TD3's settings for data, the paper's, and how far to trust the data."""
+    """ReBRAC's settings: those of TD3, for data, and weights of distances from the data; the paper's defaults."""
 
     actor_beta: NonNegative = 0.001  # weight of the actor's squared distance from the data's actions
     critic_beta: NonNegative = 0.01  # the same for the next actions, in the critics' targets
@@ -29,7 +29,7 @@ class ReBRACConfig(TD3Config):
 
 
 class ReBRACAlgorithm(TD3Algorithm):
-    """TD3 with a distance from the data in both losses; distances are sums over the numbers of an action."""
+    """ReBRAC: TD3 with squared distances from the data's actions in the actor's loss and the critics' targets."""
 
     config: ReBRACConfig  # pyrefly: ignore (narrower than the base)
 

@@ -34,7 +34,7 @@ class RecurrentPPOConfig(PPOConfig):
 
 
 class RecurrentPPOAlgorithm(PPOAlgorithm):
-    """PPO's clipped objective along sequences; rows of a batch are [time, sequence]."""
+    """PPO with a recurrent policy and critic, on pieces of episodes: rows of a batch are [time, sequence]."""
 
     why_not_shared = "its batches hold whole pieces of episodes, of which every process has another number"
     config: RecurrentPPOConfig  # pyrefly: ignore (narrower than the base, and never reassigned)
@@ -74,7 +74,7 @@ class RecurrentPPOAlgorithm(PPOAlgorithm):
         return self.value_trunk(self.critic_view(obs))
 
     def starting_memory(self, columns: Rows, prefix: str) -> Memory:
-        """Returns the memory, from the columns `prefix`, at the start of sequences; empty where an episode begins."""
+        """Returns the memory at the start of sequences, from columns `prefix`0, ...; zeros where an episode begins."""
         parts = tuple(column[0] for name, column in columns.items() if name.startswith(prefix))
         return forget(parts, columns["first"][0])
 
@@ -87,7 +87,10 @@ class RecurrentPPOAlgorithm(PPOAlgorithm):
         return self.value_head(core).squeeze(-1)
 
     def rollout_values(self, rollout: Transition) -> tuple[Tensor, Tensor]:
-        """Returns the values along the rollout, and of true successors by one more step from every step's memory."""
+        """Returns values [time, env] of a rollout's observations, and of true successors, each from that step's memory.
+
+        Sets `memory_before`, for the batch, and `next_critic_memory`, for the next rollout.
+        """
         memory, outputs, memories = self.rollout_memory(rollout), [], []
         for features, first in zip(self.features(rollout.obs), rollout.columns["first"], strict=True):
             memories.append(memory)
@@ -101,7 +104,7 @@ class RecurrentPPOAlgorithm(PPOAlgorithm):
         return value, self.value_head(successor).view_as(value)
 
     def rollout_memory(self, rollout: Transition) -> Memory:
-        """Returns the critic's memory at the start of the rollout."""
+        """Returns the critic's memory at the rollout's start: the policy's if shared, else its own; zeros at first."""
         if self.config.shared_lstm:
             return tuple(rollout.columns[f"memory{i}"][0] for i in range(len(self.policy.initial_memory(1))))
         if not self.critic_memory:

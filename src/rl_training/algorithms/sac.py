@@ -25,7 +25,7 @@ from rl_training.models import ObservationNormalizer, SquashedGaussianPolicy
 
 @dataclass(frozen=True, kw_only=True)
 class SoftConfig(ContinuousConfig):
-    """Settings of the temperature in SAC, TQC and CrossQ."""
+    """Settings of the temperature (the weight of entropy) in SAC, TQC and CrossQ."""
 
     ent_coef: Annotated[float | str, Range(above=0)] = "auto"  # "auto": learned; "auto_0.1": starting there
     ent_coef_learning_rate: PositiveSchedule | None = None  # None: as learning_rate
@@ -41,7 +41,7 @@ class SoftConfig(ContinuousConfig):
 
     @staticmethod
     def starts_at(text: str) -> float:
-        """Returns the initial temperature in "auto" (1) or "auto_<number>"; 0 if the text is neither."""
+        """Returns the initial temperature that a text names: 1 for "auto", x for "auto_x", and 0 for any other text."""
         match = re.fullmatch(r"auto(?:_(\d*\.?\d+(?:e[-+]?\d+)?))?", text)
         return 0.0 if match is None else float(match[1] or 1)
 
@@ -52,7 +52,7 @@ class SoftConfig(ContinuousConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class SoftTargetedConfig(SoftConfig, TargetedConfig):
-    """Settings of the temperature and the target networks in SAC and TQC."""
+    """Settings of the temperature (the weight of entropy) and of the target networks in SAC and TQC."""
 
     target_update_interval: Count = 1  # updates, not env steps
     critic_subset: Count | None = None  # critics drawn for a target; None: all
@@ -74,7 +74,7 @@ class SACConfig(SoftTargetedConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class REDQConfig(SACConfig):
-    """REDQ's settings, the paper's."""
+    """REDQ's settings, with the paper's defaults."""
 
     needs = Needs("replay", {"train_freq": 1, "learning_starts": 5_000})
 
@@ -87,7 +87,7 @@ class REDQConfig(SACConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class RLPDConfig(REDQConfig):
-    """RLPD's settings, the paper's: REDQ with layer norm in the critics, and half of every batch from the dataset."""
+    """RLPD's settings, the paper's: REDQ with layer norm in the critics and half of every batch from a dataset."""
 
     needs = REDQConfig.needs._replace(dataset=True)
 
@@ -123,7 +123,7 @@ class SACAlgorithm(ContinuousAlgorithm[SACConfig]):
         return q.amin(0) - self.ent_coef * log_prob
 
     def members(self) -> Tensor | None:
-        """Returns the critics that make this update's target, for all its rows; None: all critics."""
+        """Returns the numbers of the critics, newly drawn, that this update's target uses; None for all critics."""
         c = self.config
         if c.critic_subset is None or c.critic_subset == c.n_critics:
             return None
@@ -145,12 +145,12 @@ class SACAlgorithm(ContinuousAlgorithm[SACConfig]):
         return Loss(loss, metrics, {"log_prob": log_prob.detach()})
 
     def actor_value(self, obs: Tree, action: Tensor, *, train: bool = True) -> Tensor:
-        """Returns the critics' value of the actor's actions, which the actor maximises."""
+        """Returns the value [batch] of `action` that the actor maximises: the critics' minimum or mean."""
         q = self.critics(self.critic_view(obs), action, train=train).squeeze(-1)
         return q.amin(0) if self.config.actor_critics == "min" else q.mean(0)
 
     def ent_coef_loss(self, log_prob: Tensor, batch: StepBatch) -> Loss:
-        """Returns the loss that raises the temperature while the entropy is below its target, else lowers it."""
+        """Returns the loss that raises `ent_coef` while the policy's entropy is below its target, else lowers it."""
         loss = -self.log_ent_coef * self.weighted_loss(log_prob + self.target_entropy, batch)
         return Loss(loss, {"ent_coef_loss": loss.detach(), "ent_coef": self.ent_coef})
 

@@ -13,7 +13,7 @@ ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 
 class TargetNetworks(NamedTuple):
-    """The target networks of a method, the networks that they follow, and how fast they do."""
+    """The target networks of a method, the online networks that they follow, and how far and how often they move."""
 
     pairs: Sequence[tuple[nn.Module, nn.Module]]  # a target and the online network that it follows
     tau: float  # share by which targets move; 1: they are copied
@@ -27,12 +27,12 @@ class TargetNetworks(NamedTuple):
 
 
 def frozen_copy(network: ModuleT) -> ModuleT:
-    """Returns a copy of a network without gradients, for use as a target."""
+    """Returns a deep copy of a network whose parameters take no gradients, for use as a target."""
     return copy.deepcopy(network).requires_grad_(False)
 
 
 @torch.no_grad()
 def follow(target: nn.Module, online: nn.Module, tau: float | Tensor) -> None:
-    """Moves a target network towards the online one: all the way (tau 1) or by a share."""
+    """Moves a target network's parameters, in place, by the share `tau` towards the online ones; 1 copies them."""
     for old, new in zip(target.parameters(), online.parameters(), strict=True):
         old.lerp_(new, tau)

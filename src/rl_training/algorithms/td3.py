@@ -41,7 +41,7 @@ class DDPGConfig(TD3Config):
 
 
 class TD3Algorithm(ContinuousAlgorithm[TD3Config]):
-    """TD3: both critics learn from the smaller target value at the target actor's action, with noise."""
+    """TD3: critics learn the smaller target value of the target actor's noisy action; the actor moves less often."""
 
     policy: DeterministicPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
 
@@ -63,7 +63,7 @@ class TD3Algorithm(ContinuousAlgorithm[TD3Config]):
         return self.targets(obs, self.next_action(obs)).squeeze(-1).amin(0)
 
     def next_action(self, obs: Tree) -> Tensor:
-        """Returns the target actor's actions, with noise, for normalised observations."""
+        """Returns the target actor's actions in [-1, 1], with clipped noise, for normalised observations."""
         c, action = self.config, torch.tanh(self.target_actor(obs))
         if c.target_policy_noise:
             noise = c.target_policy_noise * torch.randn_like(action)

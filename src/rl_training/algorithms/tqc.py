@@ -33,7 +33,7 @@ class TQCConfig(SoftTargetedConfig):
 
 
 class TQCAlgorithm(SACAlgorithm):
-    """SAC whose critics learn the return's quantiles; targets drop the largest of all critics' pooled quantiles."""
+    """TQC: SAC whose critics learn the return's quantiles; targets drop the largest of the pooled quantiles."""
 
     config: TQCConfig  # pyrefly: ignore (SAC's, without `actor_critics`)
     fractions: Tensor
@@ -44,7 +44,7 @@ class TQCAlgorithm(SACAlgorithm):
         self.register_buffer("fractions", (torch.arange(num) + 0.5) / num)
 
     def next_value(self, batch: StepBatch) -> Tensor:
-        """Returns the quantiles that are kept for the target, with entropy: [batch, kept]."""
+        """Returns the quantiles of the next value, [batch, kept], without the largest and with the entropy added."""
         action, log_prob = self.policy.distribution(batch.next_obs).draw()
         quantiles = self.targets(self.critic_view(batch.next_obs), action, self.members())
         kept = truncated_mixture(quantiles, self.config.top_quantiles_to_drop_per_net)

@@ -48,7 +48,7 @@ class TRPOAlgorithm(OnPolicyAlgorithm[TRPOConfig]):
         )
 
     def update(self, batch: RolloutBatch) -> Step:
-        """Takes one step of the value function."""
+        """Takes one optimization step of the value function on a batch; leaves the policy alone."""
         return self.minimize(self.critic_loss, batch, "value")
 
     def critic_loss(self, batch: RolloutBatch) -> Loss:
@@ -56,7 +56,7 @@ class TRPOAlgorithm(OnPolicyAlgorithm[TRPOConfig]):
         return Loss(loss, {"value_loss": loss.detach()})
 
     def update_policy(self, batch: RolloutBatch) -> Step:
-        """Takes the longest step along the natural gradient that improves the objective within the trust region."""
+        """Moves the policy by the first step of a line search that improves the objective within the trust region."""
         c = self.config
         advantage = self.batch_advantage(batch)
         distribution = self.batch_distribution(batch)
@@ -75,7 +75,7 @@ class TRPOAlgorithm(OnPolicyAlgorithm[TRPOConfig]):
         return weighted_mean(ratio * advantage, batch.weight)
 
     def fisher_product(self, divergence: Tensor, weight: Tensor) -> Callable[[Tensor], Tensor]:
-        """Returns a function that multiplies by the damped Fisher matrix (the divergence's Hessian at zero)."""
+        """Returns a function that multiplies a flat vector by the damped Fisher matrix, the divergence's Hessian."""
         slope = flat_gradient(divergence, self.policy_parameters, create_graph=True)
 
         def product(vector: Tensor) -> Tensor:
@@ -88,9 +88,10 @@ class TRPOAlgorithm(OnPolicyAlgorithm[TRPOConfig]):
     def line_search(
         self, batch: RolloutBatch, advantage: Tensor, old: Distribution, before: Tensor, step: Tensor
     ) -> Metrics:
-        """Tries ever shorter steps and keeps the first that improves within the trust region; or none.
+        """Moves the policy by the first of ever shorter steps that improves within the trust region, or not at all.
 
-        All of them are evaluated and one is selected by tensor code, so nothing waits for the device.
+        All steps are evaluated and one is selected by tensor code, so nothing waits for the device. Sets `failed` and `stop`
+        if `step` is not finite. Returns metrics.
         """
         c = self.config
         start = flatten(self.policy_parameters)
@@ -124,7 +125,7 @@ def flatten(tensors: tuple[Tensor, ...] | list[nn.Parameter]) -> Tensor:
 
 
 def flat_gradient(of: Tensor, parameters: list[nn.Parameter], *, create_graph: bool = False) -> Tensor:
-    """Returns the gradient as one vector, zero for unused parameters; the graph is kept for further gradients."""
+    """Returns the gradient of `of` as one vector, zero for unused parameters; keeps the graph for further gradients."""
     gradient = torch.autograd.grad(
         of, parameters, retain_graph=True, create_graph=create_graph, allow_unused=True, materialize_grads=True
     )
