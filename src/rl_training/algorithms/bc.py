@@ -35,7 +35,7 @@ class BCConfig(NormalizingConfig):
 
 
 class BCAlgorithm(NormalizingAlgorithm[BCConfig, StepBatch]):
-    """Behaviour cloning for any action space: maximises the log-likelihood of the data's actions; respects masks."""
+    """Behaviour cloning: fits the policy to the data's actions by likelihood or squared error; respects masks."""
 
     policy: StochasticPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
 

@@ -99,7 +99,7 @@ class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
         return EnsembleMLP(c.n_critics, inputs, c.critic_widths, self.outputs, **style)
 
     def build_targets(self) -> None:
-        """Sets `self.targets` to copies of the critics; `target_networks` declares how the copies follow the critics."""
+        """Sets `self.targets` to copies of the critics; `target_networks` declares how these follow the critics."""
         self.targets = frozen_copy(self.critics)
 
     @abstractmethod
@@ -116,7 +116,7 @@ class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
         return self.minimize(self.actor_loss, batch, "actor")
 
     def critic_loss(self, batch: StepBatch, *, train: bool = True) -> Loss:
-        """Returns the critics' loss with metrics and, as `priority`, TD errors per row; evaluations pass train=False."""
+        """Returns the critics' loss with metrics and TD errors per row (`priority`); evaluations pass train=False."""
         with torch.no_grad():
             target = batch.reward + batch.discount * self.next_value(batch)
         q = self.critics(self.critic_view(batch.obs), batch.action, train=train).squeeze(-1)

@@ -1,4 +1,4 @@
-"""Conservative Q-learning for continuous actions (Kumar et al., 2020, arXiv:2006.04779): SAC with a term in the loss."""
+"""Conservative Q-learning for continuous actions (Kumar et al., 2020, arXiv:2006.04779): SAC with a penalty."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ class DQNAlgorithm(OffPolicyAlgorithm[DQNConfig]):
 
     @torch.no_grad()
     def next_value(self, batch: StepBatch) -> Tensor:
-        """Returns the target network's outputs [batch, outputs] for its best next action, or the online one's (double)."""
+        """Returns the target network's outputs [batch, outputs] for its (double: the online network's) best action."""
         obs, mean = self.normalizer(batch.next_obs), self.policy.network.head.mean
         next_z = self.target(obs, self.draw_fractions(batch, self.config.n_target_samples))
         if self.config.double:

@@ -110,7 +110,7 @@ class OffPolicyAlgorithm(NormalizingAlgorithm[ConfigT, StepBatch]):
         return (loss * weight).sum() / batch.weight.sum().clamp(min=1.0)
 
     def critic_result(self, loss: Tensor, q: Tensor, error: Tensor, batch: StepBatch) -> Loss:
-        """Returns a Loss of `loss`, metrics from values `q` and errors [batch], and the errors as rows' `priority`."""
+        """Returns `loss` as a Loss, with metrics of values `q` and errors [batch], the latter also as `priority`."""
         metrics = {
             "critic_loss": loss.detach(),
             "q_mean": q.detach().mean(),

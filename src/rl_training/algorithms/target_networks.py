@@ -27,7 +27,7 @@ class TargetNetworks(NamedTuple):
 
 
 def frozen_copy(network: ModuleT) -> ModuleT:
-    """Returns a deep copy of a network whose parameters take no gradients, for use as a target."""
+    """Returns a deep copy of a network, for use as a target; the copy's parameters get no gradients."""
     return copy.deepcopy(network).requires_grad_(False)
 
 

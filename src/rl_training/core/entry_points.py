@@ -76,7 +76,7 @@ def leads_to(path: str, thing: object) -> bool:
 
 
 def why_not_importable(field: str) -> str:
-    """Returns text to end an error about `field`: why its object cannot be imported, and how to pass it again."""
+    """Returns the end of an error message about a config's `field`: why its object cannot be imported, and a remedy."""
     again = f"load(path, {field.rpartition('.')[2]}=...)"
     if field == "env.id":
         again = "Agent.resume(run_dir, env=...) (load(path, env=...) begins a new run)"

@@ -70,14 +70,14 @@ class Ranks:
         return own
 
     def meet(self, stop: bool, part: Callable[[], dict]) -> bool:
-        """Waits until the first rank calls `meet`, too, and returns on every rank the `stop` of the first.
+        """Waits until the first rank calls `meet`, too; returns on every rank the `stop` that the first one passed.
 
         While the other ranks wait, they send the first the result of `part()` whenever it calls `other_parts`.
         """
         return stop
 
     def other_parts(self) -> list[dict]:
-        """Returns, on the first rank, what `part()` gives on each of the others while they wait in `meet`."""
+        """Returns, on the first rank, the other ranks' parts of the state, while these wait in `meet`; [] if alone."""
         return []
 
 

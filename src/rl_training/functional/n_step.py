@@ -12,7 +12,7 @@ TERMINATED, ENDED = 1, 2  # bits of a row's flags: no value after it; no further
 
 
 class NStepReturn(NamedTuple):
-    """A discounted sum of up to n rewards; the n-step return adds `discount` * the value of what follows row `last`."""
+    """A discounted sum of up to n rewards; the n-step return adds `discount` times the value after row `last`."""
 
     reward: Tensor
     discount: Tensor  # 0 where terminated

@@ -82,7 +82,7 @@ class BestOfPolicy(SquashedGaussianPolicy):
 
 
 def best_of(critics: Critics, obs: Tree, action: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns, per row, the one of `action` [batch, several, size] that the first critic values most, and NaN."""
+    """Returns, of actions [batch, several, size], each row's best by the first critic, and NaN as log-probability."""
     q = critics.of_several(obs, action, slice(1), train=False)
     best = q.flatten(2).squeeze(0).argmax(-1)
     chosen = action[torch.arange(len(best), device=best.device), best]

@@ -12,7 +12,7 @@ from rl_training.functional import project_distribution, quantile_huber, regress
 
 
 class ValueHead(nn.Module, ABC):
-    """A base class that reads a network's `outputs` numbers z per action: their expected return, and their loss."""
+    """A base class of heads, which read `outputs` numbers z per action as an estimate of the return, with a loss."""
 
     outputs: int
 
