@@ -8,7 +8,7 @@ from rl_training.core import Column, Policy
 from rl_training.distributed.pipelined_collector import PipelinedCollector
 from rl_training.distributed.sampled_collector import SampledCollector
 from rl_training.distributed.sampled_env import SampledEnv
-from rl_training.runtime.native_collector import COLLECTORS
+from rl_training.runtime.make_collector import COLLECTORS
 from rl_training.runtime.worth_compiling import CompileMode
 
 

@@ -6,7 +6,8 @@ from rl_training.runtime.compilation import build_update
 from rl_training.runtime.evaluator import EvalResult, evaluate
 from rl_training.runtime.finite import NonFiniteError
 from rl_training.runtime.health import HealthCheck
-from rl_training.runtime.native_collector import NativeCollector, make_collector
+from rl_training.runtime.make_collector import make_collector
+from rl_training.runtime.native_collector import NativeCollector
 from rl_training.runtime.phases import Phase
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.seeding import Streams

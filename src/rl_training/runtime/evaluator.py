@@ -17,7 +17,7 @@ from rl_training.envs import VectorEnv
 from rl_training.envs.episode_columns import SUCCESS
 from rl_training.runtime.collector import Episode
 from rl_training.runtime.finite import check_steps
-from rl_training.runtime.native_collector import make_collector
+from rl_training.runtime.make_collector import make_collector
 
 CHUNK = 50  # steps between looks at how many episodes are done
 MAX_STEPS = 30_000  # of one episode: more than Atari's 108,000 frames

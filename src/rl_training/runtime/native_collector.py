@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rl_training.core import Column, Policy, Transition, UniformPolicy, tree_map
-from rl_training.envs import NativeEnv, VectorEnv
+from rl_training.core import Policy, Transition, UniformPolicy, tree_map
+from rl_training.envs import NativeEnv
 from rl_training.envs.episode_columns import EpisodeColumns, columns_by_time
-from rl_training.runtime.collector import Ended, EnvCollector, LocalCollector, remember, transition
+from rl_training.runtime.collector import Ended, LocalCollector, remember, transition
 from rl_training.runtime.compilation import compile_graph
 from rl_training.runtime.cuda_graph import CudaGraph
 from rl_training.runtime.worth_compiling import CompileMode
@@ -160,22 +160,3 @@ def count_episodes(counts: Counts, steps: Transition, columns: EpisodeColumns) -
         given = (steps.terminated | steps.truncated) & ~column.isnan()
         said += [given.sum(), torch.where(given, column, 0.0).sum()]
     return Counts(returns, lengths, ended + torch.stack([number.sum(), total.sum(), steps_taken.sum(), *said]))
-
-
-COLLECTORS: dict[str, Callable[..., LocalCollector]] = {
-    "host": EnvCollector,
-    "tensors": NativeCollector,
-}  # samplers add theirs
-
-
-def make_collector(
-    env: VectorEnv,
-    policy: Policy,
-    *,
-    seed: int,
-    explore: bool = True,
-    mode: CompileMode = False,
-    columns: Sequence[Column] = (),
-) -> LocalCollector:
-    """Returns the collector that suits an environment: native, or for environments on the host."""
-    return COLLECTORS[env.stepped_as](env, policy, seed=seed, explore=explore, mode=mode, columns=columns)
