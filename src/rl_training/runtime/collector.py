@@ -40,7 +40,7 @@ class Episode(NamedTuple):
         return cls(operator.index(timesteps), operator.index(env), float(ret), operator.index(length), *columns)
 
 
-class Ended(NamedTuple):
+class EndedEpisodes(NamedTuple):
     """Episodes that ended inside recordings, counted on the device."""
 
     number: int = 0  # of those that are not in the sums
@@ -95,9 +95,9 @@ class Collector(ABC):
         """The number of episodes that ended inside recordings since the last `pop_ended`."""
         return 0
 
-    def pop_ended(self) -> Ended:
+    def pop_ended(self) -> EndedEpisodes:
         """Returns what is known of the episodes that ended inside recordings since the last call."""
-        return Ended()
+        return EndedEpisodes()
 
     @abstractmethod
     def state_dict(self) -> dict: ...

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from rl_training.core import Algorithm, Metrics
 from rl_training.envs.episode_columns import column_means, column_metrics
-from rl_training.runtime.collector import Ended, Episode
+from rl_training.runtime.collector import EndedEpisodes, Episode
 from rl_training.runtime.finite import explain_failure
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.transfer import Reading
@@ -47,7 +47,7 @@ class Journal:
             raise explain_failure(self.history, f"of the last {len(self.history)}, up to step {timesteps}")
 
     def pop(
-        self, algorithm: Algorithm, progress: Progress, elapsed: float, ended: Ended, others: dict[str, float]
+        self, algorithm: Algorithm, progress: Progress, elapsed: float, ended: EndedEpisodes, others: dict[str, float]
     ) -> Log | None:
         """Takes everything measured since the last log, without waiting for the device; None if there were no updates.
 
@@ -79,7 +79,7 @@ class Log(NamedTuple):
     timesteps: int
     reading: Reading
     names: tuple[str, ...]  # of the updates' metrics
-    ended: Ended
+    ended: EndedEpisodes
     others: dict[str, float]
     history: list[Metrics]
 

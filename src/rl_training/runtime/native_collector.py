@@ -13,7 +13,7 @@ from torch import Tensor
 from rl_training.core import Policy, Transition, UniformPolicy, tree_map
 from rl_training.envs import NativeEnv
 from rl_training.envs.episode_columns import EpisodeColumns, columns_by_time
-from rl_training.runtime.collector import Ended, LocalCollector, remember, transition
+from rl_training.runtime.collector import EndedEpisodes, LocalCollector, remember, transition
 from rl_training.runtime.compilation import compile_graph
 from rl_training.runtime.cuda_graph import CudaGraph
 from rl_training.runtime.worth_compiling import CompileMode
@@ -128,13 +128,13 @@ class NativeCollector(LocalCollector):
     def uncounted_episodes(self) -> int:
         return self.uncounted + (0 if self.counts is None else int(self.counts.ended[0]))
 
-    def pop_ended(self) -> Ended:
+    def pop_ended(self) -> EndedEpisodes:
         before, self.uncounted = self.uncounted, 0
         if self.counts is None:
-            return Ended(before)
+            return EndedEpisodes(before)
         sums = self.counts.ended.clone()
         self.counts.ended.zero_()
-        return Ended(before, sums, self.env.column_names)
+        return EndedEpisodes(before, sums, self.env.column_names)
 
     def state_dict(self) -> dict:
         return super().state_dict() | {"obs": self.env.dynamics.observe(self.env.state)}

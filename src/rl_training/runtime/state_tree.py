@@ -24,6 +24,7 @@ def state_of(trainer: Trainer) -> dict:
         **own_part(trainer),
         "progress": progress.to_state() | {"recent": [list(episode) for episode in trainer.recent]},
     }
+    # Checkpoints call the other ranks "workers".
     return state | {"workers": other_parts(trainer)} if trainer.ranks.number > 1 else state
 
 
@@ -45,7 +46,8 @@ def own_part(trainer: Trainer) -> dict:
         "experience": stores.get("experience", {}),
         "data": stores.get("data", {}),
         "collector": collector.state_dict() if collector is not None else {},
-        "place": next((key for key, one in collectors.items() if one is collector), ""),  # of that collector
+        # Checkpoints call the `env_key` of that collector "place".
+        "place": next((key for key, one in collectors.items() if one is collector), ""),
         # Of other phases, which may be gone back to.
         "collectors": {key: one.state_dict() for key, one in collectors.items() if one is not collector},
         "rng": trainer.random.state(trainer.device),
@@ -54,7 +56,7 @@ def own_part(trainer: Trainer) -> dict:
 
 def part_for(ranks: Ranks, state: dict) -> dict:
     """Returns a rank's own part of a saved state ({} for the first); refuses another number of ranks."""
-    others = state.get("workers", [])
+    others = state.get("workers", [])  # the parts of ranks 1, 2, ...
     if len(others) + 1 != ranks.number:
         raise ValueError(
             f"this run was saved by {number_of(len(others) + 1)}, each with its own steps and environments, and here "
@@ -79,7 +81,7 @@ def load_state(trainer: Trainer, state: dict) -> None:
     for name, store in trainer.plan.stores.items():
         if state.get(name):  # what comes later has no state yet
             store.load_state_dict(state[name])
-    saved = {state.get("place", ""): state["collector"], **state.get("collectors", {})}
+    saved = {state.get("place", ""): state["collector"], **state.get("collectors", {})}  # by `env_key`
     for key, collector in trainer.plan.collectors.items():
         if not saved.get(key) or collector.load_state_dict(saved[key]):
             continue

@@ -14,7 +14,7 @@ from rl_training.core import ALONE, Algorithm, Ranks, UniformPolicy
 from rl_training.experience import Experience
 from rl_training.runtime.bounds import BoundsCheck
 from rl_training.runtime.callbacks import Callback
-from rl_training.runtime.collector import Collector, Ended, Episode
+from rl_training.runtime.collector import Collector, EndedEpisodes, Episode
 from rl_training.runtime.compilation import Precision
 from rl_training.runtime.evaluator import EvalResult
 from rl_training.runtime.executors import ExecutionMode, Executor, Learned, executor_for
@@ -240,7 +240,7 @@ class Trainer:
     def log(self) -> None:
         """Asks for what was measured since the last log; on a GPU it arrives, and is told, while training goes on."""
         self.tell_log()
-        ended, others = Ended(), episode_metrics(self.recent)
+        ended, others = EndedEpisodes(), episode_metrics(self.recent)
         if self.collector is not None:
             ended = self.collector.pop_ended()
             others |= self.collector.pop_metrics()
