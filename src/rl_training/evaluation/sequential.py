@@ -15,16 +15,16 @@ from rl_training.evaluation.logs import EpisodeLog, check_taken, checked_column
 from rl_training.evaluation.unseen import Unseen
 
 
-def step_ratios(log: EpisodeLog, target: np.ndarray) -> np.ndarray:
+def step_ratios(log: EpisodeLog, target_probabilities: np.ndarray) -> np.ndarray:
     """Returns [episodes, longest] target over behaviour probability of each action; 1 after the end."""
-    target = np.asarray(target, dtype=np.float64)
-    check_taken("target", target, len(log.rewards), densities=log.densities, zero_allowed=True)
-    return log.padded(target / log.propensities, 1.0)
+    probabilities = np.asarray(target_probabilities, dtype=np.float64)
+    check_taken("target", probabilities, len(log.rewards), densities=log.densities, zero_allowed=True)
+    return log.padded(probabilities / log.propensities, 1.0)
 
 
-def trajectory_weights(log: EpisodeLog, target: np.ndarray) -> np.ndarray:
+def trajectory_weights(log: EpisodeLog, target_probabilities: np.ndarray) -> np.ndarray:
     """Returns [episodes] the product of an episode's ratios."""
-    return step_ratios(log, target).prod(axis=1)
+    return step_ratios(log, target_probabilities).prod(axis=1)
 
 
 def returns(log: EpisodeLog) -> np.ndarray:
