@@ -15,10 +15,9 @@ log = logging.getLogger(__name__)
 
 
 class BoundsCheck:
-    """Looks at the first observations of a run and warns once of one that lies outside its space.
+    """A check of a run's first 2,000 observations against their space, which logs one warning if a bound is broken.
 
-    Only numbers are looked at: choices and pictures outside their space are refused when they arrive. Tensor code on a GPU is
-    not looked at, because that would wait for the device.
+    Only float32 boxes are checked; steps on a GPU are skipped, because reading them would wait for the device.
     """
 
     def __init__(self, space: Space) -> None:
@@ -35,7 +34,7 @@ class BoundsCheck:
         self.left = LOOKED_AT if self.bounded else 0
 
     def look(self, steps: Transition) -> None:
-        """Warns if a successor among these steps leaves its space, naming the key, the value and the bound."""
+        """Logs a warning for the first `next_obs` outside its space, with key, value and bounds; at most once a run."""
         if self.left <= 0 or next(tree_leaves(steps.next_obs)).is_cuda:
             return
         self.left -= steps.reward.numel()

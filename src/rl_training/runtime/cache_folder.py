@@ -15,16 +15,17 @@ log = logging.getLogger(__name__)
 
 
 def cache_folder(kind: str) -> Path:
-    """Returns the folder `kind` of RL_TRAINING_CACHE, else of ~/.cache/rl-training; it need not exist yet."""
+    """Returns the path of the folder `kind` in RL_TRAINING_CACHE (default ~/.cache/rl-training); creates nothing."""
     chosen = os.environ.get("RL_TRAINING_CACHE")
     return (Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "rl-training") / kind
 
 
 def keep_compiled_code() -> None:
-    """Keeps torch's compiled code in the cache folder, unless the user chose a place or nothing can be written.
+    """Makes torch keep compiled code in our cache folder: creates the folder and sets TORCHINDUCTOR_CACHE_DIR.
 
-    Torch's own default is a temporary folder, which a restart of the machine empties. Importing parts of the compiler
-    already writes that default into the environment, so finding it there is no choice of the user's.
+    Does nothing if the user has set another folder; if the cache folder cannot be written, logs that and changes
+    nothing. Torch's own default is a temporary folder, which a restart of the machine empties. Importing parts of the
+    compiler already writes that default into the environment, so this value does not count as a choice of the user.
     """
     chosen = os.environ.get(COMPILER_CACHE)
     if chosen is not None and chosen != torch_default():
@@ -42,13 +43,13 @@ def keep_compiled_code() -> None:
 
 
 def torch_default() -> str:
-    """Returns the folder that torch would use by itself."""
+    """Returns the path of the folder in which torch keeps compiled code by default."""
     utilities = import_module("torch._inductor.runtime.cache_dir_utils")  # slow
     return os.path.abspath(utilities.default_cache_dir())  # as torch writes it
 
 
 def processor_key() -> str:
-    """Tells kinds of processors apart: torch compiles for the one it runs on, and a home may be shared by several."""
+    """Returns a folder name for this kind of processor: torch compiles for one kind, and machines may share a home."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

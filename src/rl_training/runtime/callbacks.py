@@ -11,41 +11,45 @@ if TYPE_CHECKING:
 
 
 class Callback:
-    """Override what you need; every method gets the trainer. `trainer.request_stop(reason)` ends the run cleanly."""
+    """A base class for code that a run calls at its events: override the methods that you need.
+
+    Every method gets the trainer; `trainer.request_stop(reason)` ends the run after the current chunk of steps.
+    """
 
     interval: int | None = None  # call `on_interval` at exact multiples of so many units
     unit: Literal["auto", "env_steps", "updates"] = "auto"  # updates without env steps; auto: what the phase counts
 
     def on_start(self, trainer: Trainer) -> None:
-        """Is called before the first step of this call to `run`."""
+        """Is called once in every call of `Trainer.run`, before its first step."""
 
     def on_steps(self, trainer: Trainer, episodes: list[Episode]) -> None:
-        """Is called after new steps and, if a rollout was complete, its update."""
+        """Is called after new steps or updates, with the episodes that ended since the last call (perhaps none)."""
 
     def on_log(self, trainer: Trainer, metrics: dict[str, float]) -> None:
-        """Is called once per log interval, with everything measured since the last, up to step `trainer.logged_at`.
+        """Is called once per log interval with the metrics since the last log, by name, up to step `trainer.logged_at`.
 
-        On a GPU training has gone on meanwhile, at most to the next log; other events wait for it.
+        On a GPU the metrics arrive while training continues, so the call may come as late as the next log;
+        `on_interval`, `on_switch` and `on_end` still come after it.
         """
 
     def on_interval(self, trainer: Trainer) -> None:
-        """Is called at every multiple of `interval`."""
+        """Is called at every multiple of `interval` on the clock named by `unit`; never if `interval` is None."""
 
     def on_switch(self, trainer: Trainer) -> None:
-        """Is called between two phases."""
+        """Is called between two phases of a run, such as updates from data and steps in an environment."""
 
     def on_evaluation(self, trainer: Trainer, result: EvalResult) -> None:
-        """Is called after an evaluation."""
+        """Is called after every evaluation, with its result."""
 
     def on_end(self, trainer: Trainer) -> None:
         """Is called after the last step, also when the run was stopped early; not after an error."""
 
     def close(self) -> None:
-        """Releases what the callback holds; called last, whatever happened."""
+        """Releases the callback's resources, such as open files; is called last, also after an error."""
 
 
 class StopOnReturn(Callback):
-    """Ends the run when an evaluation's mean return reaches a threshold."""
+    """A callback that ends the run once the mean return of an evaluation is at least `threshold`."""
 
     def __init__(self, threshold: float) -> None:
         self.threshold = threshold

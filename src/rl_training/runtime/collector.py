@@ -25,7 +25,7 @@ from rl_training.runtime.worth_compiling import CompileMode
 
 
 class Episode(NamedTuple):
-    """A finished episode, in raw rewards."""
+    """A finished episode: return in the environment's own rewards, length, environment index and time of its end."""
 
     timesteps: int  # of the whole run, when it ended
     env: int
@@ -35,20 +35,24 @@ class Episode(NamedTuple):
 
     @classmethod
     def from_state(cls, state: list) -> Episode:
-        """Reads what a checkpoint holds of it."""
+        """Builds an episode from its list of values in a checkpoint; raises TypeError if a count is no integer."""
         timesteps, env, ret, length, *columns = state
         return cls(operator.index(timesteps), operator.index(env), float(ret), operator.index(length), *columns)
 
 
 class EndedEpisodes(NamedTuple):
-    """Episodes that ended inside recordings, counted on the device."""
+    """Counts and sums of episodes that ended in recorded iterations, where they are not listed one by one."""
 
     number: int = 0  # of those that are not in the sums
     sums: Tensor | None = None  # number, returns and lengths; for each column, how many episodes had it and their sum
     columns: Sequence[str] = ()
 
     def describe(self, sums: Sequence[float]) -> tuple[int, dict[str, float]]:
-        """Returns how many ended and what to log of them, from the sums as they were read."""
+        """Returns the number of ended episodes, and their mean return, length and `info` columns by metric name.
+
+        `sums` are the numbers of `self.sums`, read from the device; the metrics are {} if `sums` is empty or counts no
+        episode.
+        """
         number, returns, lengths, *others = sums or (0, 0, 0)
         if not number:
             return self.number, {}
@@ -59,7 +63,7 @@ class EndedEpisodes(NamedTuple):
 
 
 class Collector(ABC):
-    """Gathers steps; a local and a remote one look the same to the loop."""
+    """The source of a run's env steps: environments with their open episodes, in this process or in others."""
 
     num_envs: int
     spec: Spec
@@ -69,34 +73,37 @@ class Collector(ABC):
     @property
     @abstractmethod
     def state_kind(self) -> StateKind:
-        """The kind of checkpoint that the environments allow: how exactly a run can go on from it."""
+        """The exactness with which environments continue from a checkpoint: "exact", "replayed" or "boundary"."""
 
     @abstractmethod
     def collect(self, policy: Policy, num_steps: int) -> Transition:
-        """Takes `num_steps` steps of every environment: [time, env]."""
+        """Steps every environment `num_steps` times with actions of the policy, and returns the steps [time, env]."""
 
     @abstractmethod
     def pop_episodes(self) -> list[Episode]:
-        """Returns the episodes that ended since the last call."""
+        """Returns the episodes that ended since the last call, and forgets them."""
 
     def pop_metrics(self) -> dict[str, float]:
-        """Returns metrics of the collection itself since the last call."""
+        """Returns metrics about collecting since the last call, by name, and resets them; {} if there are none."""
         return {}
 
     def pop_lost(self) -> Tensor | None:
-        """Marks the environments whose episodes were lost before the last steps, which begin new ones; None: no one's."""
+        """Returns a bool [env], True for environments that lost an episode and began a new one; None if no one did.
+
+        An episode is lost when the process that steps it dies. It was lost before the last collected steps.
+        """
         return None
 
     def execute(self, mode: CompileMode) -> None:
-        """Chooses how steps run from here on; on a GPU they are recorded as CUDA graphs unless `mode` is False."""
+        """Sets how later steps run: False is eager, True compiled; on a GPU, True and "record" use CUDA graphs."""
 
     @property
     def uncounted_episodes(self) -> int:
-        """The number of episodes that ended inside recordings since the last `pop_ended`."""
+        """The number of episodes that ended in recorded iterations since the last `pop_ended`."""
         return 0
 
     def pop_ended(self) -> EndedEpisodes:
-        """Returns what is known of the episodes that ended inside recordings since the last call."""
+        """Returns the counts of episodes that ended in recorded iterations since the last call, and resets them."""
         return EndedEpisodes()
 
     @abstractmethod
@@ -104,11 +111,11 @@ class Collector(ABC):
 
     @abstractmethod
     def load_state_dict(self, state: dict) -> bool:
-        """Goes on from a saved state; returns False if new episodes had to be started instead."""
+        """Restores a saved state; returns False if the environments could not continue and new episodes have begun."""
 
 
 class LocalCollector(Collector):
-    """Environments in this process: where their episodes stand, and what is saved of them."""
+    """A collector whose environments are in this process, with their observations, policy memory and open episodes."""
 
     def __init__(
         self,
@@ -143,7 +150,10 @@ class LocalCollector(Collector):
         return policy.act(obs, memory, first, explore=self.explore)
 
     def track_episodes(self, steps: Transition) -> None:
-        """Sums rewards and lengths per episode, row after row, so that it does not matter how rows are cut into blocks."""
+        """Adds [time, env] steps to the running returns and lengths, and appends the episodes that ended to `episodes`.
+
+        Rewards are added step after step, so the sums do not depend on how steps are cut into blocks.
+        """
         reward, valid = steps.reward.cpu().numpy(), steps.valid.cpu().numpy()
         done = steps.terminated.cpu().numpy() | steps.truncated.cpu().numpy()
         returns, lengths = self.returns.copy(), self.lengths.copy()
@@ -165,7 +175,7 @@ class LocalCollector(Collector):
         return episodes
 
     def open_episodes(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the returns and lengths so far of the episodes that go on."""
+        """Returns two arrays [env]: the summed rewards and the steps so far of every environment's open episode."""
         return self.returns, self.lengths
 
     def state_dict(self) -> dict:
@@ -196,7 +206,7 @@ class LocalCollector(Collector):
 
 
 class EnvCollector(LocalCollector):
-    """Steps vector environments on the host; the policy may be on a GPU."""
+    """A collector for environments that step on the host; the policy may be on a GPU."""
 
     why_not_recorded = "the environment runs on the host; one with env.backend=native runs on the device"
 
@@ -243,7 +253,10 @@ class EnvCollector(LocalCollector):
 
 
 def kept_columns(columns: Sequence[Column], memory: Memory) -> dict[str, int]:
-    """Returns the declared columns that the policy gives: the index of each in its memory, or -1 for `first`."""
+    """Returns the memory index of every column that the policy must give, by column name; -1 stands for "first".
+
+    Raises ValueError if the policy does not give a column; leaves out "log_prob", which every step has anyway.
+    """
     able = {"first": -1} | {f"memory{i}": i for i in range(len(memory))}
     for column in columns:
         if column.source == "policy" and column.name not in (*able, "log_prob"):
@@ -255,7 +268,7 @@ def kept_columns(columns: Sequence[Column], memory: Memory) -> dict[str, int]:
 
 
 def remember(kept: dict[str, int], memory: Memory, first: Tensor) -> dict[str, Tensor]:
-    """Returns the columns in `kept`: parts of the memory before a step, or `first`, which marks a fresh memory."""
+    """Returns the columns in `kept` by name: parts of the memory before a step, or `first` (the memory is fresh)."""
     return {name: first if part < 0 else memory[part] for name, part in kept.items()}
 
 

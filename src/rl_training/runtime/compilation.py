@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 def block_size(a_pass: Pass) -> int:
-    """Returns how many updates go into one graph: at most MAX_BLOCK, and such that few different graphs are needed."""
+    """Returns the number of updates per CUDA graph, 1 to `MAX_BLOCK`, such that few different graphs are needed."""
 
     def fits(size: int) -> bool:
         return a_pass.rounds % size == 0 and all(
@@ -50,9 +50,10 @@ def build_update(
     device: torch.device,
     precision: Precision = "float32",
 ) -> UpdateStep:
-    """Returns gathering and learning as one step, compiled into one graph if asked for.
+    """Returns a function of a storage and a draw that gathers the batch, learns from it and returns the metrics.
 
-    A storage on another device is read and written there, outside the graph. With bf16, matrix products are rounded
+    `methods` are the names of the algorithm's methods that take the batch. If `compiled`, all of it is one graph; if
+    the storage is on another device, only learning is, and the batch is copied. With bf16, matrix products are rounded
     to it; parameters, losses and optimizers stay in float32.
     """
     methods_to_call = [getattr(algorithm, method) for method in methods]
@@ -84,9 +85,10 @@ def build_update(
 
 
 def record_block(steps: Sequence[UpdateStep], experience: SampledExperience, batch_size: int) -> UpdateBlock:
-    """Returns some updates in a row, their draws included, as one CUDA graph.
+    """Returns a function of the storage that draws for several updates and takes them as one CUDA graph.
 
-    It expects the storage where it was at first, and returns averaged metrics.
+    The function returns each metric's mean over the updates. The storage of its first calls is recorded by address:
+    later calls must pass the same tensors.
     """
     names: list[str] = []
     storages: list[Any] = []
@@ -109,11 +111,11 @@ def record_block(steps: Sequence[UpdateStep], experience: SampledExperience, bat
 
 
 def compile_graph(function: Callable, device: torch.device) -> Callable:
-    """Compiles tensor code into one graph.
+    """Returns the function compiled into one graph; each new set of argument shapes is compiled at its first call.
 
-    Random numbers are drawn as eager code draws them: compiled and eager runs agree, a block of eight steps and eight
-    single steps too, because where a run is cut must not change it. On the CPU the calls between kernels are C++ too.
-    Where the compiler fails, the code runs eagerly, and the reason is said once. What was compiled is kept between runs.
+    Random numbers are drawn as eager code draws them, so compiled and eager runs agree, and so do one block of eight
+    steps and eight single steps. On the CPU the calls between kernels are C++, too. If the compiler fails, the code
+    runs eagerly, and a warning gives the reason once. Compiled code is kept on disk for later runs.
     """
     keep_compiled_code()
     end_workers_at_exit()
@@ -129,13 +131,13 @@ def compile_graph(function: Callable, device: torch.device) -> Callable:
 
 @cache
 def end_workers_at_exit() -> None:
-    """Has the compiler's worker processes ended, and not waited for, when this process exits."""
+    """Registers an exit handler that kills the compiler's worker processes, which torch would wait for."""
     import_module("torch._inductor.async_compile")  # registers torch's own handler, which is then called after ours
     atexit.register(end_workers)
 
 
 def end_workers() -> None:
-    """Ends the compiler's worker processes at once: asked to end, they finish starting first, which takes seconds."""
+    """Kills the compiler's worker processes; if asked to end, they would finish starting first, which takes seconds."""
     for pool in torch._inductor.async_compile._pool_set:
         if isinstance(pool, torch._inductor.compile_worker.subproc_pool.SubprocPool):
             with pool.write_lock:
@@ -160,9 +162,9 @@ def compiler_options(device: torch.device) -> dict[str, Any]:
 
 
 class OrEager:
-    """Calls the compiled code or, once compiling has failed, the code that it was to be compiled from.
+    """A compiled function that, once compiling has failed, logs a warning and calls the original function eagerly.
 
-    A mistake in that code itself is not hidden: called eagerly, it raises its own error.
+    A mistake in the original function is not hidden: called eagerly, it raises its own error.
     """
 
     def __init__(self, compiled: Any, function: Callable) -> None:
@@ -189,7 +191,7 @@ class OrEager:
 
 
 class ByShape(OrEager):
-    """Calls what was compiled for arguments of the same shapes, and looks at nothing else.
+    """A compiled function with one variant for each set of argument shapes and types, and no other checks per call.
 
     Torch itself checks at every call all that the compiled code relies on, every parameter included, which takes as
     long as the arithmetic of a small update (70 us for DQN's). Here that cannot change: modules keep their parameters.
@@ -221,10 +223,10 @@ def signature(argument: Any) -> object:
 
 
 def own_code(function: Callable) -> FunctionType:
-    """Copies a function, with a code object of its own.
+    """Returns a copy of a function with a code object of its own.
 
-    Torch keeps compiled variants by code object, tries them one after the other and gives up after eight: without
-    this, the ninth agent of a process would fail, and every one before it would slow down those after.
+    Torch keeps compiled variants by code object, tries them one after the other and gives up after eight: without a
+    copy, the ninth agent of a process would fail, and every agent would slow down the later ones.
     """
     assert isinstance(function, FunctionType)
     code = function.__code__.replace(co_name=f"{function.__name__}_{next(NUMBERS)}")

@@ -20,13 +20,14 @@ OutputT = TypeVar("OutputT")
 
 
 class CudaGraph(Generic[OutputT]):
-    """Calls `function`, a pure function of tensors on the GPU, by replaying a recording of it.
+    """A pure function of GPU tensors that is called three times, then recorded once and replayed as a CUDA graph.
 
-    What the function reads besides its arguments must keep its address. Random numbers go on as in separate calls.
+    Tensors that the function reads besides its arguments must keep their addresses. Random numbers continue as in
+    separate calls. If the function cannot be recorded, a warning is logged and every call runs it directly.
     """
 
     def __init__(self, function: Callable[..., OutputT], generators: Sequence[torch.Generator] = ()) -> None:
-        """`generators` are those that the function draws from besides the device's own."""
+        """Stores the function, and the random generators that it draws from besides the device's own."""
         self.function, self.generators = function, generators
         self.calls, self.refused = 0, False
         self.graph: torch.cuda.CUDAGraph | None = None
@@ -46,7 +47,7 @@ class CudaGraph(Generic[OutputT]):
         return tree_map(Tensor.clone, self.outputs)
 
     def aside(self, inputs: tuple) -> OutputT:
-        """Calls the function on another stream, as recording will."""
+        """Calls the function on a new CUDA stream, as recording does, and returns its outputs."""
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):

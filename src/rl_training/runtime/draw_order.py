@@ -13,7 +13,7 @@ from torch.fx import Graph, Node
 
 
 class DrawsInOrder(torch._inductor.custom_graph_pass.CustomGraphPass):
-    """Makes every random operator wait for the one before it."""
+    """A compiler pass that makes every random operator of a graph wait for the one before it."""
 
     def __call__(self, graph: Graph) -> None:
         seeded = torch.Tag.nondeterministic_seeded
@@ -22,12 +22,12 @@ class DrawsInOrder(torch._inductor.custom_graph_pass.CustomGraphPass):
         torch._inductor.fx_passes.control_dependencies.preserve_node_ordering(graph, after)
 
     def uuid(self) -> bytes:
-        """Returns a part of the key under which compiled code is kept."""
+        """Returns a hash of this file, which is a part of the key under which compiled code is kept."""
         return torch._inductor.custom_graph_pass.get_hash_for_files((__file__,))
 
 
 def result(draw: Node) -> Node:
-    """Returns the tensor of the operator; waiting for several at once is not understood before torch 2.13."""
+    """Returns the node that holds a random operator's tensor; if it has several, inserts a node for the first one."""
     given = draw.meta["val"]
     if isinstance(given, torch.Tensor):
         return draw

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class EvalResult:
-    """Returns and lengths of complete episodes; unpacks as (mean, std)."""
+    """The returns and lengths of an evaluation's complete episodes; unpacks as (mean, std) of the returns."""
 
     returns: tuple[float, ...]
     lengths: tuple[int, ...]
@@ -47,18 +47,18 @@ class EvalResult:
 
     @property
     def column_means(self) -> dict[str, float]:
-        """The mean of every column over the episodes that have it."""
+        """The mean of every `info` column over the episodes that gave a value, by name."""
         given = {name: [value for value in column if value is not None] for name, column in self.columns.items()}
         return {name: float(np.mean(values)) for name, values in given.items() if values}
 
     @property
     def success_rate(self) -> float | None:
-        """The share of episodes that ended with `is_success`; None where the environment does not say."""
+        """The share of episodes that ended with `is_success` (0 to 1); None if the environment never gives it."""
         return self.column_means.get(SUCCESS)
 
     @property
     def success_interval(self) -> tuple[float, float] | None:
-        """The 95 % Wilson interval of the success rate."""
+        """The 95 % Wilson interval (low, high) of the success rate; None if there is no success rate."""
         given = [value for value in self.columns.get(SUCCESS, ()) if value is not None]
         return wilson_interval(sum(given) / len(given), len(given)) if given else None
 
@@ -76,10 +76,11 @@ def evaluate(
     max_steps: int = MAX_STEPS,
     watch: Callable[[Transition], None] | None = None,
 ) -> EvalResult:
-    """Runs `num_episodes` episodes, the same number on every environment so that short ones are not favoured.
+    """Runs `num_episodes` complete episodes, spread evenly over the environments so that short ones are not favoured.
 
-    An episode of more than `max_steps` steps ends it with an error, and so does an observation or reward that is not
-    finite. `watch` sees the [time, env] steps in order.
+    Raises ValueError if an episode takes more than `max_steps` steps, and NonFiniteError if an observation or reward is
+    not finite. Random numbers come from `seed`, and the process's own are restored. `watch` is called with every chunk
+    of [time, env] steps, in order.
     """
     quota = [num_episodes // env.num_envs + (index < num_episodes % env.num_envs) for index in range(env.num_envs)]
     devices = [d for d in {env.device, policy.device} if d.type == "cuda"]
@@ -105,7 +106,7 @@ def evaluate(
 
 
 def wilson_interval(rate: float, num: int, level: float = 0.95) -> tuple[float, float]:
-    """Returns the interval of a probability that `num` trials estimated as `rate` (Wilson, 1927)."""
+    """Returns the interval (low, high) of a probability that `num` trials estimated as `rate` (Wilson, 1927)."""
     z = NormalDist().inv_cdf((1 + level) / 2)
     middle = (rate + z * z / (2 * num)) / (1 + z * z / num)
     half = z / (1 + z * z / num) * math.sqrt(rate * (1 - rate) / num + z * z / (4 * num * num))
@@ -113,7 +114,11 @@ def wilson_interval(rate: float, num: int, level: float = 0.95) -> tuple[float, 
 
 
 def check_length(lengths: np.ndarray, max_steps: int, done: str, chunk: int) -> None:
-    """Gives up on an episode that does not end, and says so early."""
+    """Raises ValueError if an open episode is longer than `max_steps`; logs a warning at about a third of that.
+
+    `lengths` [env] are of open episodes, `done` is text on the finished ones, and `chunk` is the number of earlier
+    chunks. The warning is for an environment's first episode only.
+    """
     longest = int(lengths.max())
     advice = "cut episodes with env.max_episode_steps, or raise evaluation.max_steps"
     if longest > max_steps:

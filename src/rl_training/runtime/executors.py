@@ -51,12 +51,12 @@ class ExecutionMode(NamedTuple):
 
     @property
     def records(self) -> bool:
-        """True if code is recorded as CUDA graphs: on a GPU, for one rank, as graphs hold no messages."""
+        """True if updates are recorded as CUDA graphs: on a GPU, with `mode` not False, and with one rank."""
         return self.mode is not False and self.device.type == "cuda" and self.ranks.number == 1
 
 
 class Executor:
-    """Takes a phase's iterations update by update, each eager or compiled. This is the reference for the others."""
+    """The reference way to take a phase's iterations: update by update, each of them eager or compiled."""
 
     def __init__(
         self, algorithm: Algorithm, phase: Phase, execution: ExecutionMode, overlap: Overlap | None = None
@@ -71,15 +71,19 @@ class Executor:
         return collector.collect(policy, num_steps)
 
     def full_iteration_steps(self, budget: int) -> int:
-        """Returns the env steps of the next iteration if it is taken as a whole and fits into `budget`; else 0."""
+        """Returns the env steps of the next iteration if it is taken as a whole and `budget` allows them; else 0."""
         return 0
 
     def iterate(self, due: Due) -> Learned:
-        """Takes an iteration as a whole, its steps included."""
+        """Takes a whole iteration, env steps included, and returns its metrics; TypeError if it is taken in parts."""
         raise TypeError("this iteration is taken in parts: collect, then learn")
 
     def learn(self, passes: Sequence[Pass], due: Due, run: Prepare | None = None) -> Learned:
-        """Learns from what is stored, in one or more passes."""
+        """Takes the updates of all passes from stored steps; returns every update's metrics, and the iteration's.
+
+        `due` counts each update and names the methods that take its batch; `run` replaces `algorithm.prepare` by
+        compiled code.
+        """
         if self.overlap is not None:
             self.overlap.take_copy()
         self.algorithm.stop.fill_(False)
@@ -113,7 +117,7 @@ class Executor:
 
 
 class RecordedUpdates(Executor):
-    """Several updates, and what they draw, in one CUDA graph; writing to the store is another."""
+    """An executor that records several updates with their draws as one CUDA graph, and storing as another."""
 
     experience: SampledExperience  # pyrefly: ignore (narrower than the base, and never reassigned)
 
@@ -138,11 +142,10 @@ class RecordedUpdates(Executor):
 
 
 class WholeIteration(Executor):
-    """Steps, storage and updates as one CUDA graph, for environments that run on the device.
+    """An executor that records steps, storage and updates as one CUDA graph, for environments that run on the device.
 
-    It is the code that runs part by part elsewhere, without looking at the numbers in between: whether a value was not
-    finite is seen when metrics are logged, and episodes are counted on the device. What does not fill an iteration is
-    taken by `parts`.
+    Numbers are not read in between: a value that is not finite is noticed when metrics are logged, and episodes are
+    counted on the device. The executor `parts` takes iterations that are not complete.
     """
 
     def __init__(self, parts: Executor, collector: NativeCollector, *, record: bool = True) -> None:
@@ -182,7 +185,7 @@ class WholeIteration(Executor):
         return [dict(zip(names, group.unbind(), strict=True)) for names, group in named], {}
 
     def body(self, methods: tuple[Methods, ...]) -> Tensor:
-        """Takes one iteration; tensors that last beyond it are written in place."""
+        """Takes one iteration as it is recorded and returns its averaged metrics; writes lasting tensors in place."""
         self.experience.write(self.collector.trace(self.algorithm.policy, self.time))
         following = iter(methods)
         history, metrics = super().learn(self.passes, lambda a_pass, number: next(following), self.prepare)
@@ -196,7 +199,7 @@ class WholeIteration(Executor):
         )
 
     def average(self, methods: tuple[Methods, ...], history: list[Metrics]) -> Tensor:
-        """Returns the means of the metrics, in few kernels: updates with the same metrics are stacked together."""
+        """Returns the mean of every metric in one tensor and stores the names; stacks updates with the same metrics."""
         groups: dict[tuple[str, ...], list[Tensor]] = {}
         for one in history:
             groups.setdefault(tuple(one), []).extend(one.values())
@@ -208,7 +211,7 @@ class WholeIteration(Executor):
         return self.collector.carry(), self.experience.carry()
 
     def copy_carry(self) -> None:
-        """Copies the carry into the tensors that the recorded graph reads; collector and store go on with these."""
+        """Copies the state of collector and store into the tensors that the graph reads, and hands these to both."""
         new = self.carry()
         for old, fresh in zip(tree_leaves(self.kept), tree_leaves(new), strict=True):
             if old is not fresh:
@@ -218,7 +221,7 @@ class WholeIteration(Executor):
 
 
 def executor_for(algorithm: Algorithm, phase: Phase, execution: ExecutionMode, overlap: Overlap | None) -> Executor:
-    """Returns the fastest executor of a phase; warns if its iterations cannot be recorded as a whole."""
+    """Returns the fastest executor of a phase; on a GPU, logs a warning if iterations cannot be recorded as a whole."""
     records = execution.records and phase.experience.device.type == "cuda"
     parts = (RecordedUpdates if records and not phase.experience.on_policy else Executor)(
         algorithm, phase, execution, overlap

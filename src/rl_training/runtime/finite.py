@@ -10,13 +10,14 @@ from rl_training.core import Metrics, Transition, tree_leaves
 
 
 class NonFiniteError(FloatingPointError):
-    """Training met a number that is not finite; the message names the part."""
+    """An error for a number in steps or updates that is not finite; the message names the number and its place."""
 
 
 def check_steps(steps: Transition, before: int, of: str = "") -> None:
-    """Raises if an environment returned a number that is not finite, or a mask that allows nothing.
+    """Raises NonFiniteError if a reward or observation is not finite, and ValueError if a mask allows no action.
 
-    `before` is the number of env steps taken earlier, and `of` says of which run they are, if not of training.
+    Messages count steps from `before`, the env steps taken earlier, and end with the text `of`, such as " of the
+    evaluation".
     """
     if isinstance(steps.obs, dict) and "action_mask" in steps.obs:
         stuck = ~steps.obs["action_mask"].bool().flatten(2).any(-1) & steps.valid
@@ -42,13 +43,17 @@ def check_steps(steps: Transition, before: int, of: str = "") -> None:
 
 
 def checksum(steps: Transition) -> float:
-    """Returns a number that is not finite if any reward or observation is not: one read of the device, not many."""
+    """Returns the sum of all rewards and observations: not finite if one of them is not, in one read of the device."""
     sums = [x.sum() for x in (steps.reward, *tree_leaves((steps.obs, steps.next_obs))) if x.is_floating_point()]
     return sum(sums[1:], sums[0]).item()
 
 
 def explain_failure(history: list[Metrics], place: str) -> NonFiniteError:
-    """Builds the error for a failed update from the metrics of some, oldest first; `place` says which these are."""
+    """Returns an error that names the first metric that is not finite, or says that a gradient was not.
+
+    `history` holds the metrics of the updates, oldest first; `place` is text for the message that says which updates
+    they are.
+    """
     for number, metrics in enumerate(history):
         for name, value in metrics.items():
             if not torch.isfinite(value):
