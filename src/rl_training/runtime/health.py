@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 
 class HealthCheck:
-    """Watches an evaluation, compares values with the returns that followed, and looks at networks and replay."""
+    """A check of value learning at evaluations: values against the returns that followed, and networks and replay."""
 
     def __init__(self, num_rows: int = 256) -> None:
         self.num_rows = num_rows
@@ -51,7 +51,10 @@ class HealthCheck:
 
     @torch.no_grad()
     def watch(self, algorithm: Algorithm, steps: Transition) -> None:
-        """Takes [time, env] steps of an evaluation, in order; ignores them without the keys that the critic needs."""
+        """Stores the critic's values of an evaluation's [time, env] steps, given in order, for `measure`.
+
+        Stores nothing if the observations lack keys that the critic needs, or if the algorithm has no values.
+        """
         if isinstance(steps.obs, dict) and not algorithm.spec.privileged.spaces.keys() <= steps.obs.keys():
             return
         value, next_value = (leading_values(algorithm, obs) for obs in (steps.obs, steps.next_obs))
@@ -60,7 +63,11 @@ class HealthCheck:
 
     @torch.no_grad()
     def measure(self, trainer: Trainer, gamma: float, seed: int) -> Health:
-        """Returns all metrics, without using training's random numbers; warns of those that stay beyond a threshold."""
+        """Returns the health metrics by name, and logs a warning for those beyond a threshold in three calls in a row.
+
+        Uses and forgets the steps given to `watch`. `gamma` is the discount; `seed` draws a batch, apart from
+        training's numbers.
+        """
         algorithm, device, source = trainer.algorithm, trainer.device, trainer.plan.source(trainer.progress)
         health = self.compare_returns(gamma, source.rewards) if self.chunks else {}
         self.chunks = []
@@ -75,9 +82,10 @@ class HealthCheck:
         return health
 
     def compare_returns(self, gamma: float, units: Callable[[Tensor], Tensor]) -> Health:
-        """Compares values and returns of ended episodes; a cut one continues with the value of its last observation.
+        """Returns the mean error of values and the mean size of returns over ended episodes; {} if none ended.
 
-        Rewards come from the environment, and values are in the units that are learned.
+        `units` converts rewards to the units of values. A truncated episode continues with the value of its last
+        observation.
         """
         value, next_value, reward, terminated, truncated, valid = (
             torch.cat(column) for column in zip(*self.chunks, strict=True)
@@ -90,7 +98,10 @@ class HealthCheck:
         return {"q_bias": error.mean().item(), "return_scale": returns[complete].abs().mean().item()}
 
     def warn(self, health: Health, timesteps: int, config: object = None) -> None:
-        """Says once per run what stays beyond its threshold, with settings that the algorithm has."""
+        """Logs one warning per run for each metric that is beyond its threshold in three calls in a row.
+
+        The warning suggests settings of `config` only.
+        """
         scale = health.get("return_scale", 1.0)
         for name, (crossed, sentence) in WARNINGS.items():
             if self.crossed[name] >= PATIENCE:
@@ -102,7 +113,7 @@ class HealthCheck:
 
 
 def remedies(config: object) -> dict[str, str]:
-    """Returns what sentences recommend besides a lower learning rate: only settings that a config has."""
+    """Returns the endings "slower" and "double" of warnings, which suggest settings that the config has, or ""."""
     targets = [name for name in ("tau", "target_update_interval") if hasattr(config, name)]
     others = ["double=True"] if getattr(config, "double", True) is False else []
     if getattr(config, "head", None) == "mean":  # other heads have a loss of their own
@@ -114,7 +125,7 @@ def remedies(config: object) -> dict[str, str]:
 
 
 def leading_values(algorithm: Algorithm, obs: Tree) -> Tensor | None:
-    """Returns the critic's values for [time, env] observations."""
+    """Returns the critic's values [time, env] of such observations; None if the algorithm has no values."""
     leaf = next(iter(obs.values())) if isinstance(obs, dict) else obs
     values = algorithm.values(tree_map(lambda x: x.flatten(0, 1), obs))
     return None if values is None else values.unflatten(0, leaf.shape[:2])

@@ -22,7 +22,7 @@ MANY = 256  # updates whose metrics are kept apart: small tensors that stay betw
 
 
 class Journal:
-    """Reads numbers from the device when they are logged, and now and then, never in between."""
+    """The metrics of updates since the last log, averaged on their device so that training rarely waits for it."""
 
     def __init__(self) -> None:
         self.history: list[Metrics] = []  # of the latest updates; what came before is in the averages
@@ -31,7 +31,10 @@ class Journal:
         self.mark = (time.perf_counter(), 0)  # clock and timesteps at the last log
 
     def add(self, history: list[Metrics], iteration: Metrics, algorithm: Algorithm, timesteps: int) -> None:
-        """Takes the metrics of an iteration; on the CPU, where looking costs nothing, a failure is raised at once."""
+        """Stores the metrics of an iteration's updates; raises NonFiniteError if an update of them failed.
+
+        On the CPU a failure is noticed at once, on a GPU some iterations later.
+        """
         self.history += history
         self.iteration = iteration
         if algorithm.failed.device.type == "cpu" and algorithm.failed:
@@ -42,16 +45,17 @@ class Journal:
             self.history = []
 
     def check(self, algorithm: Algorithm, timesteps: int) -> None:
-        """Raises if a number was not finite."""
+        """Raises NonFiniteError if an update of the algorithm met a number that is not finite."""
         if algorithm.failed:
             raise explain_failure(self.history, f"of the last {len(self.history)}, up to step {timesteps}")
 
     def pop(
         self, algorithm: Algorithm, progress: Progress, elapsed: float, ended: EndedEpisodes, others: dict[str, float]
     ) -> Log | None:
-        """Takes everything measured since the last log, without waiting for the device; None if there were no updates.
+        """Returns a log of all metrics since the last call, without waiting for the device; None if there are none.
 
-        `others` is said too; of episodes, what `ended` says comes first.
+        Clears the metrics. `others` are numbers to log as they are; the means in `ended` replace those of the same
+        name.
         """
         history, self.history = self.history, []
         self.averages.add(history)
@@ -74,7 +78,7 @@ class Journal:
 
 
 class Log(NamedTuple):
-    """A log whose numbers are on their way from the device."""
+    """A log whose numbers are still being copied from the device."""
 
     timesteps: int
     reading: Reading
@@ -84,7 +88,10 @@ class Log(NamedTuple):
     history: list[Metrics]
 
     def read(self) -> tuple[int, dict[str, float]]:
-        """Returns how many episodes ended inside recordings, and all metrics; raises if a number was not finite."""
+        """Waits for the numbers; returns the number of episodes ended in recorded iterations, and metrics by name.
+
+        Raises NonFiniteError if an update met a number that is not finite.
+        """
         (failed,), *numbers = self.reading.numbers()
         if failed:
             raise explain_failure(self.history, f"of the last {len(self.history)}, up to step {self.timesteps}")
@@ -110,7 +117,7 @@ class Averages:
             self.counts[name] += len(column)
 
     def pop(self) -> Metrics:
-        """Returns the means and forgets them."""
+        """Returns the mean of every metric and forgets all of them."""
         means = {
             name: total / self.counts[name] if self.counts[name] > 1 else total for name, total in self.sums.items()
         }
@@ -119,7 +126,7 @@ class Averages:
 
 
 def episode_metrics(episodes: Collection[Episode]) -> dict[str, float]:
-    """Returns the metrics that are means over some episodes."""
+    """Returns the mean return, length and `info` columns of some episodes, by metric name; {} without episodes."""
     if not episodes:
         return {}
     metrics = {

@@ -25,5 +25,8 @@ def make_collector(
     mode: CompileMode = False,
     columns: Sequence[Column] = (),
 ) -> LocalCollector:
-    """Returns the collector that suits an environment: native, or for environments on the host."""
+    """Returns a collector for the environments, of the kind for `env.stepped_as`, and resets them with `seed`.
+
+    Raises ValueError if the policy does not give one of the `columns`.
+    """
     return COLLECTORS[env.stepped_as](env, policy, seed=seed, explore=explore, mode=mode, columns=columns)

@@ -23,7 +23,7 @@ BLOCK = 8  # steps in one compiled call: fewer calls, longer compilation
 
 
 class Counts(NamedTuple):
-    """Running returns and lengths of every environment, and of those that ended the number and sums of all columns."""
+    """Returns and lengths so far of every open episode, and the number and metric sums of ended ones, on the device."""
 
     returns: Tensor
     lengths: Tensor
@@ -31,10 +31,10 @@ class Counts(NamedTuple):
 
 
 class NativeCollector(LocalCollector):
-    """Steps policy and environment as one function, several steps in a call.
+    """A collector that steps policy and native environments as one function of tensors, several steps in a call.
 
-    `collect` tells every episode. `trace` is the same as pure tensor code, for a recording that nobody looks into:
-    episodes are counted on the device, and `carry` is what one call leaves to the next.
+    `collect` lists every episode. `trace` is pure tensor code to be recorded: it counts episodes on the device, and
+    `carry` returns the tensors that one call leaves to the next.
     """
 
     why_not_recorded = None
@@ -72,7 +72,7 @@ class NativeCollector(LocalCollector):
         return tree_map(lambda *chunks: torch.cat(chunks), *parts)
 
     def recorded_block(self, policy: Policy, carry: tuple, uniform: Tensor) -> Block:
-        """Takes steps as `block` does, by a recording; fewer steps than a block are neither compiled nor recorded."""
+        """Takes steps as `block` does, by replaying a CUDA graph; runs short blocks and random policies eagerly."""
         if len(uniform) < self.block_size or isinstance(policy, UniformPolicy):
             return self.block(policy, carry, uniform)
         if policy not in self.recordings:
@@ -80,7 +80,7 @@ class NativeCollector(LocalCollector):
         return self.recordings[policy](carry, uniform)
 
     def block(self, policy: Policy, carry: tuple, uniform: Tensor) -> Block:
-        """Takes several steps of policy and environment as one pure function, so that they compile together."""
+        """Takes one step per row of the random numbers `uniform`; returns new carry and steps, and changes nothing."""
         env, (state, elapsed, memory, first) = self.env, carry
         rows = []
         for noise in uniform.unbind(0):
@@ -97,7 +97,10 @@ class NativeCollector(LocalCollector):
 
     @torch.no_grad()
     def trace(self, policy: Policy, num_steps: int) -> Transition:
-        """Takes steps without looking at a number; `count_traced` keeps the host's books of it."""
+        """Takes [time, env] steps as pure tensor code, with episodes counted on the device; the host's counts stay.
+
+        The caller calls `count_traced` after every call or replay, so that the host counts the steps.
+        """
         steps, columns = self.take(policy, num_steps, self.run_block)
         self.counts = self.run_count(self.counted(), steps, columns)
         return steps
@@ -106,7 +109,7 @@ class NativeCollector(LocalCollector):
         self.timesteps += num_steps * self.num_envs
 
     def counted(self) -> Counts:
-        """Returns the returns and lengths of the open episodes and the sums of those that ended, on the device."""
+        """Returns the counts on the device; if no step was traced yet, new ones from the host's returns and lengths."""
         if self.counts is not None:
             return self.counts
         ended = torch.zeros(3 + 2 * len(self.env.column_names), dtype=torch.float64, device=self.device)
@@ -145,7 +148,7 @@ class NativeCollector(LocalCollector):
 
 
 def count_episodes(counts: Counts, steps: Transition, columns: EpisodeColumns) -> Counts:
-    """Adds [time, env] steps to the running counts: pure tensor code."""
+    """Returns the counts with [time, env] steps added, as pure tensor code; NaN in a column is no value."""
     returns, lengths, ended = counts
     number = torch.zeros_like(returns)
     total, steps_taken = torch.zeros_like(returns), torch.zeros_like(returns)

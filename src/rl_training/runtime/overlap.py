@@ -14,10 +14,10 @@ from rl_training.runtime.transfer import copy_all
 
 
 class Overlap:
-    """Acts by a copy of the policy, on a stream of its own.
+    """A copy of a policy that acts on a CUDA stream of its own while updates change the original.
 
-    The copy is taken before an iteration's updates are launched and used while they run. A policy that acts at random
-    has nothing to be behind with, and is used as it is.
+    The copy is taken before an iteration's updates are launched and used while they run. Other policies, such as one
+    that acts at random, are used as they are.
     """
 
     def __init__(self, policy: Policy, device: torch.device) -> None:
@@ -30,13 +30,13 @@ class Overlap:
 
     @torch.no_grad()
     def take_copy(self) -> None:
-        """Lets the next steps be taken by the policy as it is now, after all updates launched so far."""
+        """Copies the policy's parameters, as after all updates launched so far, for the next steps; does not wait."""
         pairs = ([*module.parameters(), *module.buffers()] for module in (self.acting, self.policy))
         copy_all(*pairs)
         self.copied.record(torch.cuda.current_stream(self.device))
 
     def collect(self, collector: Collector, policy: Policy, num_steps: int) -> Transition:
-        """Collects steps with the copy of the policy, without waiting for updates launched since it was taken."""
+        """Collects [time, env] steps with the copy in place of the original policy; does not wait for later updates."""
         learning = torch.cuda.current_stream(self.device)
         self.stream.wait_event(self.copied)
         with torch.cuda.stream(self.stream), self.own_random_numbers():
@@ -48,7 +48,7 @@ class Overlap:
 
     @contextmanager
     def own_random_numbers(self) -> Iterator[None]:
-        """Gives acting a random generator of its own: recordings of updates read the state of theirs while they run."""
+        """Gives acting its own random generator in the block, as recorded updates use the default one meanwhile."""
         index = self.device.index
         generator = torch.cuda.default_generators[torch.cuda.current_device() if index is None else index]
         if self.random is None:

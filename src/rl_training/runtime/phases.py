@@ -14,7 +14,7 @@ from rl_training.runtime.progress import UNITS, Progress, Unit
 
 @dataclass(frozen=True, eq=False)
 class Phase:
-    """Learns from one store for so many env steps or, where nothing is collected, updates."""
+    """A part of a run: learning from one store for `budget` env steps or, without a collector, updates."""
 
     experience: Experience
     collector: Collector | None
@@ -29,11 +29,14 @@ class Phase:
 
     @property
     def executor_key(self) -> tuple:
-        """The objects that an executor is built for; phases that differ in their budget alone share one."""
+        """The objects that an executor is built for; phases that differ only in their budget share one executor."""
         return self.experience, self.collector, self.methods
 
     def passes(self, algorithm: Algorithm, num_updates: int | None = None) -> tuple[Pass, ...]:
-        """Returns the algorithm's passes without methods that the phase omits, of `num_updates` rounds if given."""
+        """Returns the algorithm's passes over data, with this rank's share of the batch and without methods left out.
+
+        If `num_updates` is given, every pass has so many rounds.
+        """
         passes = tuple(
             p if p.batch_size is None else replace(p, batch_size=p.batch_size // self.sharers)
             for p in algorithm.passes()
@@ -48,7 +51,7 @@ class Phase:
 
 
 class PhasePosition(NamedTuple):
-    """The progress of one phase of a run."""
+    """A phase of a run, its index, and the part of its budget that is done."""
 
     phase: Phase
     done: int  # of the phase's budget, in its unit
@@ -61,19 +64,19 @@ class PhasePosition(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """The phases of a run and its stores. The current phase follows from the run's clocks alone."""
+    """The phases of a run and its stores; the current phase follows from the run's clocks alone."""
 
     phases: Sequence[Phase]
     stores: Mapping[str, Experience]  # what the phases learn from, by the name under which each is saved
 
     @property
     def horizon(self) -> int:
-        """The sum of both clocks when the run is finished."""
+        """The sum of the budgets of all phases, env steps and updates together."""
         return sum(phase.budget for phase in self.phases)
 
     @property
     def units(self) -> str:
-        """The names of the units that the phases count in, for a sentence."""
+        """The units that the phases count in, as text for a sentence, such as "env steps"."""
         counted = {phase.unit for phase in self.phases if phase.budget}
         return " and ".join(name for unit, name in UNITS.items() if unit in counted) or UNITS["env_steps"]
 
@@ -83,7 +86,7 @@ class Plan:
         return {phase.env_key: phase.collector for phase in self.phases if phase.collector is not None}
 
     def positions(self, progress: Progress) -> list[PhasePosition]:
-        """Returns how much of every phase is done: earlier phases take their share of a clock's count first."""
+        """Returns the position in every phase; a clock's count is given to earlier phases first."""
         shown: dict[Unit, int] = {"env_steps": progress.env_steps, "updates": progress.offline_updates}
         found = []
         for number, phase in enumerate(self.phases):
@@ -93,17 +96,17 @@ class Plan:
         return found
 
     def current(self, progress: Progress) -> PhasePosition:
-        """Returns the first phase that is not done, or the last one of a finished run."""
+        """Returns the position in the first phase that is not done or, of a finished run, in the last phase."""
         found = self.positions(progress)
         return next((position for position in found if position.left), found[-1])
 
     def source(self, progress: Progress) -> Experience:
-        """Returns the store of the last updates: that of the last phase that has begun, or of the first."""
+        """Returns the store of the last phase that has begun, or of the first phase if none has."""
         begun = [position.phase for position in self.positions(progress) if position.done]
         return (begun[-1] if begun else self.phases[0]).experience
 
     def collector(self, progress: Progress) -> Collector | None:
-        """Returns the collector of the phase that runs, else the one used last, else the first to be used."""
+        """Returns the collector of the current phase, else of the nearest earlier, else later one; None without any."""
         following = self.current(progress).number + 1
         nearest_first = (*reversed(self.phases[:following]), *self.phases[following:])
         return next((phase.collector for phase in nearest_first if phase.collector is not None), None)

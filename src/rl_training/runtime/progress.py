@@ -15,7 +15,7 @@ Methods = tuple[str, ...]  # of an algorithm that take one batch, in this order
 
 @dataclass
 class Progress:
-    """The run's counts. Env steps, and updates taken without any, are counted apart; intervals name their unit."""
+    """The counts of a run, with separate clocks for env steps and for updates without them, and evaluation returns."""
 
     env_steps: int = 0
     offline_updates: int = 0  # taken in phases without a collector
@@ -33,23 +33,24 @@ class Progress:
 
     @property
     def timesteps(self) -> int:
-        """Both clocks together: what a run's horizon and `stop_at` mean."""
+        """The sum of both clocks, in which a run's horizon and `stop_at` are given."""
         return self.env_steps + self.offline_updates
 
     @property
     def text(self) -> str:
-        """Both clocks, each with its unit; one that has not begun is left out."""
+        """The clocks with their units as text, such as "1,000 env steps"; a clock that has not begun is left out."""
         shown = [f"{self.shown(unit):,} {name}" for unit, name in UNITS.items() if self.shown(unit)]
         return " and ".join(shown) or "0 env steps"
 
     def shown(self, unit: Unit) -> int:
-        """Returns the count of the clock of a unit."""
+        """Returns the count of one clock: env steps, or updates taken in phases without a collector."""
         return self.env_steps if unit == "env_steps" else self.offline_updates
 
     def due(self, a_pass: Pass, number: int) -> Methods:
-        """Counts an update, the iteration's of that number (from 1), and returns the methods that take its batch.
+        """Counts one update and returns the names of the methods that take its batch: the pass's, then periodic ones.
 
-        Updates are thought of as spread evenly over the steps since the last iteration.
+        `number` is the update's, from 1, in the iteration. For methods that are due by steps, the steps since the last
+        iteration count as spread evenly over its updates.
         """
         self.gradient_steps += 1
         before = self.updated_at
@@ -77,31 +78,34 @@ class Progress:
 
     @property
     def switch_dip(self) -> float | None:
-        """The fall from the last evaluation before the switch to an environment to the lowest since; at least 0."""
+        """The return before the switch from data to an environment minus the lowest since, at least 0; else None."""
         if self.switch_return is None or self.lowest_since is None:
             return None
         return max(0.0, self.switch_return - self.lowest_since)
 
     @property
     def online_return(self) -> float | None:
-        """The mean of the evaluations since the switch."""
+        """The mean return of the evaluations since the switch from data to an environment; None without one."""
         return self.return_since / self.num_since if self.num_since else None
 
     @property
     def switch_regret(self) -> float | None:
-        """The best evaluation of the run minus the mean of those since the switch to an environment."""
+        """The best evaluation of the run minus `online_return`; None without an evaluation since the switch."""
         if self.online_return is None or self.best_return is None:
             return None
         return self.best_return - self.online_return
 
     def to_state(self) -> dict:
-        """Returns the progress as checkpoints hold it, where `env_key` is called "place"."""
+        """Returns the fields as a dict for a checkpoint, in which `env_key` is called "place"."""
         state = asdict(self)
         return state | {"place": state.pop("env_key")}
 
     @classmethod
     def from_state(cls, state: dict) -> Self:
-        """Reads the progress in a checkpoint; version 0.1.0 kept both clocks as their sum."""
+        """Builds the progress from its dict in a checkpoint; raises TypeError for a wrong type or a negative count.
+
+        Version 0.1.0 kept both clocks as their sum "timesteps", which is converted.
+        """
         names = {"place": "env_key"}
         state = {names.get(name, name): value for name, value in state.items() if name != "recent"}
         if "timesteps" in state:

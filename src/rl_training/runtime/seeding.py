@@ -9,7 +9,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Streams:
-    """Seeds derived from the run's seed."""
+    """Integer seeds for the parts of a run, such as network and environments, independent of each other."""
 
     network: int
     training: int
@@ -23,21 +23,21 @@ class Streams:
         return cls(*(int(part.generate_state(1)[0]) for part in np.random.SeedSequence(seed).spawn(6)))
 
     def of_rank(self, rank: int) -> Streams:
-        """Returns the seeds of a rank: its own for what is drawn row by row. Rank 0 has those of a single process."""
+        """Returns the seeds of a rank, with its own `training`, `order` and `data`; rank 0 has those of one process."""
         if rank == 0:
             return self
         own = {name: derived(getattr(self, name), rank) for name in ("training", "order", "data")}
         return replace(self, **own)
 
     def envs_of(self, env_key: str) -> int:
-        """Returns the seed of the environments with this key (`Phase.env_key`); most runs have only the key ""."""
+        """Returns the seed of the environments with this `Phase.env_key`; for "", the usual key, it is `envs`."""
         return derived(self.envs, *env_key.encode()) if env_key else self.envs
 
     def evaluation_at(self, timesteps: int) -> int:
-        """Returns the seed of the evaluation at a step: stateless, so a resumed run evaluates on the same episodes."""
+        """Returns the seed of the evaluation at a step, the same in a resumed run, which sees the same episodes."""
         return derived(self.evaluation, timesteps)
 
 
 def derived(*numbers: int) -> int:
-    """Derives a seed from some numbers."""
+    """Returns a seed that is computed from some numbers alone."""
     return int(np.random.SeedSequence(numbers).generate_state(1)[0])

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 def state_of(trainer: Trainer) -> dict:
-    """Returns everything that determines how a run goes on; asking for it changes nothing."""
+    """Returns everything that determines how a run continues, as one tree, without changing the run.
+
+    Raises ValueError if several ranks share the run and it is not learning.
+    """
     collector = trainer.collector
     uncounted = 0 if collector is None else collector.uncounted_episodes
     progress = replace(trainer.progress, wall_time=trainer.elapsed(), episodes=trainer.progress.episodes + uncounted)
@@ -29,7 +32,7 @@ def state_of(trainer: Trainer) -> dict:
 
 
 def other_parts(trainer: Trainer) -> list[dict]:
-    """Returns the parts of the state that the other ranks hold; refused unless the run is learning."""
+    """Returns the other ranks' parts of the state; raises ValueError unless the run is learning (they send it then)."""
     if not trainer.running:
         raise ValueError(
             "the state of a run that several ranks share is complete only while they learn: save in a callback, or give the "
@@ -39,7 +42,7 @@ def other_parts(trainer: Trainer) -> list[dict]:
 
 
 def own_part(trainer: Trainer) -> dict:
-    """Returns the state that each rank of a run has of its own: steps, environments and random numbers."""
+    """Returns the state that each rank has alone: stores, environments and random numbers."""
     collector, collectors = trainer.collector, trainer.plan.collectors
     stores = {name: store.state_dict() for name, store in trainer.plan.stores.items()}
     return {
@@ -55,7 +58,7 @@ def own_part(trainer: Trainer) -> dict:
 
 
 def part_for(ranks: Ranks, state: dict) -> dict:
-    """Returns a rank's own part of a saved state ({} for the first); refuses another number of ranks."""
+    """Returns this rank's part of a saved state, {} for the first; raises ValueError for another number of ranks."""
     others = state.get("workers", [])  # the parts of ranks 1, 2, ...
     if len(others) + 1 != ranks.number:
         raise ValueError(
@@ -74,7 +77,10 @@ def number_of(ranks: int) -> str:
 
 
 def load_state(trainer: Trainer, state: dict) -> None:
-    """Continues exactly where the state was taken, as far as the environments can."""
+    """Restores a run from a saved tree; raises ValueError if another number of ranks saved it.
+
+    Where environments cannot continue, new episodes begin, and the open ones in the store are ended.
+    """
     state = state | part_for(trainer.ranks, state)
     trainer.algorithm.load_state_dict(state["algorithm"])
     trainer.progress = Progress.from_state(state["progress"])

@@ -12,7 +12,7 @@ LARGE = 500_000  # from which all cores help
 
 
 def default_threads(parameters: int) -> int:
-    """Returns the number of threads for a network of this size on this machine; OMP_NUM_THREADS limits it."""
+    """Returns the default number of threads for a network with so many parameters, at most this process's cores."""
     cores = available_cores()
     if parameters >= LARGE:
         return cores
@@ -20,15 +20,16 @@ def default_threads(parameters: int) -> int:
 
 
 def available_cores() -> int:
-    """Returns the number of cores that this process may use."""
+    """Returns the number of cores that this process may use, at most OMP_NUM_THREADS if that is set."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     limit = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
     return min(cores, int(limit)) if limit.isdigit() and int(limit) > 0 else cores
 
 
 def waiting_is_bounded() -> bool:
-    """Returns True if waiting threads soon sleep; if not, two threads beside a busy process hardly move.
+    """Returns True if environment variables make waiting OpenMP threads sleep soon.
 
-    Torch's OpenMP reads this when torch is loaded: `import rl_training` sets it, unless torch came first.
+    If not, two threads beside a busy process hardly progress. OpenMP reads the variables when torch is loaded; `import
+    rl_training` sets one of them, unless torch was imported before.
     """
     return "GOMP_SPINCOUNT" in os.environ or "OMP_WAIT_POLICY" in os.environ

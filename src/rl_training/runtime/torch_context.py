@@ -16,7 +16,10 @@ LEARNING: list[int] = []  # the thread of every call of `learn` that has not ret
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Refuses to learn beside another thread that learns: random numbers and settings of torch are the process's."""
+    """Marks this thread as learning in the block; raises ValueError if another thread of the process learns.
+
+    Both would share torch's random numbers and settings. Calls in the same thread may be nested.
+    """
     me = threading.get_ident()
     if any(other != me for other in LEARNING):
         raise ValueError(
@@ -32,7 +35,7 @@ def one_thread() -> Iterator[None]:
 
 @contextmanager
 def plain_torch() -> Iterator[None]:
-    """Sets float32, the host, gradients and full precision, whatever the caller has set, and restores it all."""
+    """Sets torch to float32, the CPU, gradients and no autocast in the block, and restores the caller's settings."""
     dtype = torch.get_default_dtype()
     with ExitStack() as stack:
         if dtype is not torch.float32:
@@ -52,7 +55,7 @@ def plain_torch() -> Iterator[None]:
 
 @contextmanager
 def threads_and_precision(threads: int, *, tf32: bool) -> Iterator[None]:
-    """Sets the number of threads and the precision of matrix products, and restores both."""
+    """Sets torch's number of threads and precision of matrix products in the block, and restores both."""
     before, products = torch.get_num_threads(), torch.get_float32_matmul_precision()
     torch.set_num_threads(threads)
     torch.set_float32_matmul_precision("high" if tf32 else "highest")
@@ -64,14 +67,14 @@ def threads_and_precision(threads: int, *, tf32: bool) -> Iterator[None]:
 
 
 class OwnStream:
-    """Random numbers of one part: what it draws while they are used changes nothing outside, and goes on next time."""
+    """A stream of torch's random numbers that is used in blocks: draws in them do not change the numbers outside."""
 
     def __init__(self, seed: int) -> None:
         self.seed, self.saved, self.in_use = seed, RandomState(), False
 
     @contextmanager
     def used(self, device: torch.device) -> Iterator[None]:
-        """Installs these random numbers, and gives the process its own back afterwards."""
+        """Installs this stream's random numbers in the block, stores where they stop, and restores the caller's."""
         outside = random_state(device)
         install(self.state(device), device)
         self.in_use = True
@@ -82,7 +85,7 @@ class OwnStream:
             install(outside, device)
 
     def state(self, device: torch.device) -> RandomState:
-        """Returns the state of the run's random numbers."""
+        """Returns the stream's random state on the CPU and, if the device is a GPU, also on that."""
         if self.in_use:
             return random_state(device)
         fresh = {"cpu": torch.Generator().manual_seed(self.seed).get_state()}
@@ -91,7 +94,7 @@ class OwnStream:
         return fresh | self.saved
 
     def load(self, state: RandomState, device: torch.device) -> None:
-        """Takes over a saved state; raises if torch's generators do not accept it."""
+        """Stores a saved state for the next use; raises an error if torch's generators do not accept it."""
         torch.Generator().set_state(state["cpu"])
         if device.type == "cuda" and "cuda" in state:  # not where it was trained on the host until now
             torch.Generator(device).set_state(state["cuda"])

@@ -32,7 +32,7 @@ MAX_UPDATES = 100  # without env steps between looks; schedules move at its mult
 
 
 class Trainer:
-    """Collects, learns, and tells callbacks; everything it holds is one state tree."""
+    """The training loop of a run: it collects steps, learns from them and calls callbacks; its state is one tree."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Trainer:
         self.executors: dict[tuple, Executor] = {}
 
     def execute(self, mode: CompileMode) -> None:
-        """Chooses how steps and updates run from here on; what was built for another way is dropped."""
+        """Sets how later steps and updates run (eager, compiled or recorded), and drops what was built before."""
         self.execution = self.execution._replace(mode=mode)
         self.executors.clear()
         for collector in self.plan.collectors.values():
@@ -79,12 +79,12 @@ class Trainer:
 
     @property
     def experience(self) -> Experience | None:
-        """The store that env steps go to; None if the run has none."""
+        """The store that env steps are added to; None if the run has none."""
         return self.plan.stores.get("experience")
 
     @property
     def collector(self) -> Collector | None:
-        """The collector of the phase that runs, else the one used last, else the first to be used."""
+        """The collector of the current phase, else of the nearest earlier, else later one; None without any."""
         return self.plan.collector(self.progress)
 
     def executor(self, phase: Phase) -> Executor:
@@ -93,7 +93,11 @@ class Trainer:
         return self.executors[phase.executor_key]
 
     def run(self, stop_at: int | None = None, callbacks: Sequence[Callback] = ()) -> str:
-        """Trains until both clocks together show `stop_at` (default: the whole budget); returns why it stopped."""
+        """Trains until env steps plus updates without them reach `stop_at` (None: the whole budget).
+
+        Returns the reason why it stopped: "budget", or that of `request_stop`. Calls the callbacks, and closes them at
+        the end, also after an error.
+        """
         stop_at = self.plan.horizon if stop_at is None else stop_at
         self.callbacks, self.stop_reason, self.pending = tuple(callbacks), None, None
         self.told_at = self.progress.timesteps
@@ -118,7 +122,7 @@ class Trainer:
         return self.stop_reason or "budget"
 
     def advance(self, stop_at: int) -> None:
-        """Collects, or not, up to the next event and, when there is enough, learns from it."""
+        """Takes steps or updates up to the next event, learns from enough steps, and calls callbacks that are due."""
         position = self.plan.current(self.progress)
         before = self.progress.shown(position.phase.unit)
         collector = position.phase.collector
@@ -143,13 +147,13 @@ class Trainer:
         self.meet()
 
     def with_run_numbers(self, episodes: list[Episode], num_envs: int) -> list[Episode]:
-        """Returns episodes with the run's steps and environments; a collector counts those of one rank."""
+        """Returns episodes with the run's timesteps and environment numbers in place of those of one rank."""
         total, updates = self.ranks.total, self.progress.offline_updates
         envs = self.ranks.rows(total(num_envs))
         return [one._replace(timesteps=total(one.timesteps) + updates, env=envs[one.env]) for one in episodes]
 
     def tell_episodes(self) -> None:
-        """Tells callbacks of the episodes that ended since the last time, in the environments of all ranks."""
+        """Calls `on_steps` with the episodes of all ranks that ended since the last call, and counts them."""
         episodes, self.untold = self.ranks.exchange_episodes(self.untold), []
         self.told_at = self.progress.timesteps
         self.progress.episodes += len(episodes)
@@ -157,12 +161,12 @@ class Trainer:
         self.tell("on_steps", episodes)
 
     def meet(self) -> None:
-        """Waits for the other ranks; stops the run if the first of them is to stop."""
-        if self.ranks.synchronize(self.stop_reason is not None, lambda: own_part(self)):
+        """Waits for the other ranks, and sets `stop_reason` if the first rank is to stop."""
+        if self.ranks.meet(self.stop_reason is not None, lambda: own_part(self)):
             self.stop_reason = self.stop_reason or "the first rank stopped"
 
     def take_updates(self, position: PhasePosition, stop_at: int) -> bool:
-        """Takes some updates without env steps: up to the next event, and no further than schedules stand still."""
+        """Takes updates without env steps, at most 100 and up to the next event; returns True if a log is due."""
         phase, progress = position.phase, self.progress
         now = progress.timesteps
         num_updates = min(self.steps_to_event(position, stop_at, self.log_interval), MAX_UPDATES - now % MAX_UPDATES)
@@ -176,7 +180,10 @@ class Trainer:
         return progress.offline_updates % self.log_interval == 0
 
     def take_steps(self, position: PhasePosition, collector: Collector, stop_at: int) -> bool:
-        """Takes some steps of every environment and, when the store has enough, an iteration of the algorithm."""
+        """Takes env steps up to the next event and, if the store has enough, an iteration's updates.
+
+        Returns True if a log is due.
+        """
         phase, progress, executor = position.phase, self.progress, self.executor(position.phase)
         experience, num_envs = phase.experience, self.ranks.total(collector.num_envs)
         if progress.env_key not in (None, phase.env_key):  # the steps do not follow from episodes left open elsewhere
@@ -228,17 +235,20 @@ class Trainer:
         self.algorithm.set_progress(min(at / max(self.plan.horizon, 1), 1.0))
 
     def steps_to_event(self, position: PhasePosition, stop_at: int, *every: int) -> int:
-        """Returns the steps to the next event: the end, or a multiple of a number in `every` or of an interval."""
+        """Returns the steps or updates to the next event: `stop_at`, the phase's end, or a multiple of an interval.
+
+        The intervals are those in `every` and those of callbacks.
+        """
         now, intervals = self.progress.shown(position.phase.unit), self.intervals(position.phase.unit)
         events = (interval - now % interval for interval in (*every, *(interval for _, interval in intervals)))
         return min(stop_at - self.progress.timesteps, position.left, *events)
 
     def intervals(self, unit: Unit) -> list[tuple[Callback, int]]:
-        """Returns the callbacks that count in this unit, and how often they are called."""
+        """Returns the callbacks whose interval is counted in this unit, each with its interval."""
         return [(c, c.interval) for c in self.callbacks if c.interval and c.unit in ("auto", unit)]
 
     def log(self) -> None:
-        """Asks for what was measured since the last log; on a GPU it arrives, and is told, while training goes on."""
+        """Takes all metrics since the last log and gives them to `on_log`: at once on the CPU, later on a GPU."""
         self.tell_log()
         ended, others = EndedEpisodes(), episode_metrics(self.recent)
         if self.collector is not None:
@@ -251,7 +261,7 @@ class Trainer:
             self.tell_log()
 
     def tell_log(self) -> None:
-        """Hands the metrics that were last asked for to the callbacks: at the next log, or before other events."""
+        """Waits for the metrics that `log` took last and calls `on_log` with them; does nothing if there are none."""
         log, self.pending = self.pending, None
         if log is not None:
             number, metrics = log.read()
@@ -264,12 +274,12 @@ class Trainer:
         return self.progress.wall_time + (time.perf_counter() - self.started if self.running else 0.0)
 
     def report_evaluation(self, result: EvalResult) -> None:
-        """Tells every callback of an evaluation that one of them made."""
+        """Calls `on_evaluation` of every callback with the result, and adds its mean return to the progress."""
         self.tell("on_evaluation", result)
         self.progress.count_evaluation(result.mean)
 
     def request_stop(self, reason: str) -> None:
-        """Ends the run after the current chunk of steps."""
+        """Ends the run after the current chunk of steps; of several reasons, `run` returns the first."""
         self.stop_reason = self.stop_reason or reason
 
     def tell(self, event: str, *arguments: object) -> None:
@@ -278,7 +288,7 @@ class Trainer:
 
     @contextmanager
     def session(self) -> Iterator[None]:
-        """Installs the run's threads, precision and random numbers, and gives the caller's back afterwards."""
+        """Installs the run's threads, precision and random numbers in the block, and restores the caller's."""
         with (
             threads_and_precision(self.threads, tf32=self.execution.precision == "tf32"),
             self.random.used(self.device),
@@ -295,5 +305,8 @@ class Trainer:
         return state_of(self)
 
     def load_state_dict(self, state: dict) -> None:
-        """Continues exactly where `state_dict` was taken, as far as the environments can."""
+        """Restores the state of a run exactly, except that environments that cannot continue begin new episodes.
+
+        Raises ValueError if another number of ranks saved it.
+        """
         load_state(self, state)

@@ -15,7 +15,7 @@ TreeT = TypeVar("TreeT")
 
 
 class TensorSlice(NamedTuple):
-    """The slice of one tensor in the bytes of a transfer."""
+    """The place of one tensor in the bytes of a transfer: start and end in bytes, type and shape."""
 
     start: int
     end: int
@@ -27,10 +27,10 @@ class TensorSlice(NamedTuple):
 
 
 class Packed:
-    """Copies trees of host tensors to a device, each tree in one transfer; leaves that are there already stay.
+    """A function that copies a tree's CPU tensors to a device in one transfer, and returns other tensors as they are.
 
-    To a GPU, bytes leave from pinned memory and nobody waits for them: two stages take turns, and each is written again
-    only when what left from it has arrived. What is returned has memory of its own.
+    To a GPU, the transfer leaves from pinned memory and is not waited for: two buffers take turns, and each is written
+    again only after its last transfer has left. The returned tensors have memory of their own.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -54,7 +54,7 @@ class Packed:
 
 
 class Stage:
-    """Host memory that one transfer at a time leaves from."""
+    """A buffer of host memory that holds the bytes of one transfer at a time; pinned if the device is a GPU."""
 
     def __init__(self, slices: list[TensorSlice], device: torch.device) -> None:
         self.device = device
@@ -74,7 +74,7 @@ class Stage:
 
 
 class Reading:
-    """Copies small tensors to the host: asked for at once, waited for only when the numbers are wanted."""
+    """A copy of small tensors to the host that begins at construction; `numbers` waits for its end."""
 
     def __init__(self, tensors: Sequence[Tensor]) -> None:
         alike: dict[tuple, list[int]] = {}
@@ -89,7 +89,7 @@ class Reading:
             self.arrived.record()
 
     def numbers(self) -> list[list[float]]:
-        """Returns the numbers of every tensor, in the order in which they were asked for."""
+        """Waits for the copy and returns a list of numbers for every tensor, in the order of the tensors."""
         if self.arrived is not None:
             self.arrived.synchronize()
         found: list[list[float]] = [[] for _ in self.sizes]
@@ -101,14 +101,14 @@ class Reading:
 
 
 def to_host(tensor: Tensor) -> Tensor:
-    """Starts a copy of a tensor to the host without waiting for it; one that is there already is returned as it is."""
+    """Starts a copy of a GPU tensor to the host and returns it without waiting; returns a CPU tensor as it is."""
     if not tensor.is_cuda:
         return tensor
     return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor, non_blocking=True)
 
 
 def arrange(leaves: Sequence[Tensor]) -> list[TensorSlice]:
-    """Returns one slice per tensor, in their order; each begins where any type may."""
+    """Returns a slice for each tensor in one buffer, in their order; each start is a multiple of `ALIGNMENT` bytes."""
     slices, end = [], 0
     for leaf in leaves:
         start = -(-end // ALIGNMENT) * ALIGNMENT
@@ -118,7 +118,7 @@ def arrange(leaves: Sequence[Tensor]) -> list[TensorSlice]:
 
 
 def copy_all(targets: Sequence[Tensor], sources: Iterable[Tensor]) -> None:
-    """Writes tensors into others with one call for all of a type, which on a GPU is one kernel."""
+    """Copies every source into the target in the same position, in place; on a GPU with one kernel for each type."""
     groups: dict[torch.dtype, tuple[list[Tensor], list[Tensor]]] = {}
     for target, source in zip(targets, sources, strict=True):
         to, origin = groups.setdefault(target.dtype, ([], []))

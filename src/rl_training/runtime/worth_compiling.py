@@ -13,7 +13,7 @@ CompileMode = Literal["record"] | bool  # what runs: CUDA graphs of eager code, 
 
 
 class Work(NamedTuple):
-    """The part of a run that could be compiled: updates and, on a GPU, steps of native environments."""
+    """The part of a run that could be compiled, as numbers: updates and, on a GPU, steps of native environments."""
 
     calls: int
     rows: int  # that these calls go through, all together
@@ -32,7 +32,7 @@ class Gain(NamedTuple):
     per_parameter: float = 0.0  # and call
 
     def net(self, work: Work) -> float:
-        """Returns the seconds that are saved less those that it costs."""
+        """Returns the seconds that compiling saves on this work, less the seconds that compiling costs."""
         network = work.tensors * self.per_tensor + min(work.parameters, MEASURED) * self.per_parameter
         return work.calls * (self.per_call + network) + work.rows * self.per_row - self.seconds
 
@@ -54,7 +54,11 @@ KERNELS = Gain(8.0, 5e-5, 3e-9)
 def resolve_compile(
     setting: Literal["auto"] | CompileMode, work: Work, device: str, *, small_networks: bool = False
 ) -> CompileMode:
-    """Returns how a run of this size is executed: the same for the same config, also when it is resumed."""
+    """Returns the mode in which a run of this size is executed: for "auto" the fastest by measured constants.
+
+    Raises ValueError for True without a C++ compiler. The same config gives the same mode, also when it is resumed; on
+    the CPU, where nothing is recorded, "record" becomes False.
+    """
     compiler = shutil.which(os.environ.get("CXX", "g++")) or shutil.which("clang++")
     if setting is True and compiler is None:
         raise ValueError("compile=True needs a C++ compiler and none was found: install g++, or use compile=False")
@@ -66,5 +70,5 @@ def resolve_compile(
 
 
 def kernels_pay(mode: CompileMode, work: Work) -> bool:
-    """Tells whether small networks are worth kernels of their own: compiled code has them anyway."""
+    """Returns True if small networks get kernels of their own: always in compiled code, in recorded code if it pays."""
     return mode is True or (mode == "record" and KERNELS.net(work) >= 0)
