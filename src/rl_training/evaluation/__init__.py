@@ -100,7 +100,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Imports what takes agents or knows datasets when it is first used: the rest needs numpy only."""
+    """Imports `fitted_q`, `off_policy`, `rank` or `normalized_score` on first use; AttributeError for other names.
+
+    The rest of the package needs numpy only, these need torch and the layers above.
+    """
     if name in ("fitted_q", "off_policy", "rank"):
         from rl_training.api import off_policy_evaluation
 

@@ -16,10 +16,11 @@ NUM_THRESHOLDS = 21
 
 
 def importance_ratios(log: BanditLog, target: np.ndarray) -> np.ndarray:
-    """Returns [n, actions] target over behaviour probability; infinite where only the target has (known) mass.
+    """Returns [n, actions] target over behaviour probability: 0 if the target's is 0, else infinite if the log's is 0.
 
-    Where actions are tried besides, over how often an action is tried: each try counts with this weight, and their sum is
-    unbiased.
+    An unknown behaviour probability counts as 0. If actions are tried besides the drawn one, the divisor is the
+    expected number of tries of an action: each try counts with this weight, and their sum is unbiased. Raises
+    ValueError if a reward of such a try is missing or `target` is no distribution.
     """
     target = check_target(log, target)
     if log.beside_rewards is not None and np.isnan(log.beside_rewards).any():
@@ -34,17 +35,20 @@ def importance_ratios(log: BanditLog, target: np.ndarray) -> np.ndarray:
 
 
 def unsupported_mass(log: BanditLog, target: np.ndarray) -> float:
-    """Returns the target's mean probability of actions without support or with unknown propensity."""
+    """Returns the mean over rows of the target's probability of actions whose propensity is 0 or unknown."""
     return float((target * np.isinf(importance_ratios(log, target))).sum(axis=1).mean())
 
 
 def largest_ratio(ratios: np.ndarray) -> float:
-    """Returns the largest weight that any logged context could have given, whatever action was drawn."""
+    """Returns the largest finite entry of the ratios [n, actions], also of actions that were not drawn."""
     return float(ratios[np.isfinite(ratios)].max())
 
 
 def inverse_propensity(log: BanditLog, target: np.ndarray) -> Estimate:
-    """Returns the mean of weighted rewards: unbiased where the target is supported, whatever the rewards depend on."""
+    """Estimates a policy's expected reward by the mean of weighted rewards: unbiased if the log supports the policy.
+
+    `target` [n, actions] are the policy's probabilities; actions that the log never takes widen the bias bound.
+    """
     ratios = importance_ratios(log, target)
     low, high = log.reward_bounds
     largest = largest_ratio(ratios) * len(log.tries)
@@ -56,7 +60,11 @@ def inverse_propensity(log: BanditLog, target: np.ndarray) -> Estimate:
 
 
 def self_normalized(log: BanditLog, target: np.ndarray) -> Estimate:
-    """Returns the weighted mean of the rewards: never outside their range, and unmoved by a constant added to them."""
+    """Estimates a policy's expected reward by the weighted mean of logged rewards, which stays within their range.
+
+    `target` [n, actions] are the policy's probabilities. A constant added to the rewards shifts the estimate by as
+    much.
+    """
     total, weights = weighted_rewards(log, importance_ratios(log, target))
     low, high = log.reward_bounds
     bias = unsupported_mass(log, target) * (high - low)
@@ -64,22 +72,26 @@ def self_normalized(log: BanditLog, target: np.ndarray) -> Estimate:
 
 
 def weighted_rewards(log: BanditLog, ratios: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns [n] the weighted rewards of all tries of a row, and the sum of their weights."""
+    """Returns two arrays [n]: each row's sum over its tries of rewards times ratios, and its sum of ratios."""
     weights = [tries.of(ratios) for tries in log.tries]
     rewards = [tries.rewards for tries in log.tries]
     return np.sum(np.multiply(weights, rewards), axis=0), np.sum(weights, axis=0)
 
 
 def direct_method(log: BanditLog, target: np.ndarray, predictions: np.ndarray) -> Estimate:
-    """Returns the mean predicted reward of the target's actions.
+    """Estimates a policy's expected reward by the mean predicted reward of its actions, from a reward model alone.
 
-    Its error is the model's bias, which no spread in the data shows; so the bias bound is the rewards' whole range.
+    `target` and `predictions` [n, actions] are the policy's probabilities and the model's rewards. The bias bound is
+    the rewards' whole range, because no spread in the data shows the model's error.
     """
     return switch_at(log, target, predictions, [0.0], name="direct method")[0]
 
 
 def doubly_robust(log: BanditLog, target: np.ndarray, predictions: np.ndarray) -> Estimate:
-    """Returns the direct method plus the weighted residuals: unbiased if propensities or predictions are right."""
+    """Estimates a policy's expected reward by predictions plus weighted residuals of the log.
+
+    Unbiased if propensities or `predictions` are right. `target` and `predictions` are [n, actions].
+    """
     found = switch_at(log, target, predictions, [math.inf], name="doubly robust")[0]
     return replace(found, unseen=unseen_rewards(log, target, predictions))
 
@@ -89,7 +101,8 @@ def switch_doubly_robust(
 ) -> Estimate:
     """Estimates doubly robustly where weights are at most a threshold, by the model elsewhere (arXiv:1612.01205).
 
-    Without one, the threshold minimises the estimated variance plus the square of the bias bound.
+    `target` and `predictions` are [n, actions]. Without a threshold, the one is used that minimises the estimated
+    variance plus the square of the bias bound.
     """
     cuts = thresholds(log, target) if threshold is None else np.array([threshold])
     candidates = switch_at(log, target, predictions, cuts, name="SWITCH-DR")
@@ -101,9 +114,9 @@ def switch_doubly_robust(
 def unseen_rewards(
     log: BanditLog, target: np.ndarray, predictions: np.ndarray, *, threshold: float = math.inf
 ) -> Unseen | None:
-    """Returns the weighted residuals of the least and largest possible reward; None without a `reward_range`.
+    """Returns weighted residuals [n, actions] of the least and the largest reward; None without a `reward_range`.
 
-    A reward that is known whatever is drawn leaves no residual.
+    Ratios above `threshold` count as 0, and so do actions whose reward is known whatever is drawn.
     """
     if log.reward_range is None:
         return None
@@ -117,7 +130,10 @@ def unseen_rewards(
 
 
 def thresholds(log: BanditLog, target: np.ndarray) -> np.ndarray:
-    """Returns thresholds, spaced evenly in the exponent over the middle nine tenths of the weights, and infinity."""
+    """Returns the thresholds that SWITCH tries: 21 from the 5 % to the 95 % quantile of logged weights, and infinity.
+
+    They are spaced evenly in the exponent; if all weights are 0, infinity is the only one.
+    """
     ratios = importance_ratios(log, target)
     weights = np.concatenate([tries.of(ratios) for tries in log.tries])
     positive = weights[weights > 0]
@@ -130,7 +146,7 @@ def thresholds(log: BanditLog, target: np.ndarray) -> np.ndarray:
 def switch_at(
     log: BanditLog, target: np.ndarray, predictions: np.ndarray, cuts: Iterable[float], *, name: str
 ) -> list[Estimate]:
-    """Returns an estimate per threshold: the direct method plus weighted residuals where ratios are at most that."""
+    """Returns an estimate for each of `cuts`: predictions plus weighted residuals of ratios up to this threshold."""
     ratios = importance_ratios(log, target)
     predictions = checked_predictions(log, predictions)
     parts = [(tries.of(ratios), tries.rewards - tries.of(predictions)) for tries in log.tries]
@@ -155,7 +171,10 @@ def switch_at(
 
 
 def checked_predictions(log: BanditLog, predictions: np.ndarray) -> np.ndarray:
-    """Returns the model's rewards [n, actions], cut to the stated range, so that their error is bounded."""
+    """Returns the predictions [n, actions] as floats, clipped to the log's `reward_range` if it has one.
+
+    Raises ValueError if the shape is another or a number is not finite.
+    """
     array = np.asarray(predictions, dtype=np.float64)
     if array.shape != log.propensities.shape:
         raise ValueError(

@@ -18,7 +18,7 @@ from rl_training.models import QPolicy
 
 
 class CriticValues(NamedTuple):
-    """Values of every row by an algorithm's critics, in the units of the environment's rewards."""
+    """Values [rows] of logged steps by an algorithm's own critics, in the units of the environment's rewards."""
 
     action_values: np.ndarray  # of the actions taken
     state_values: np.ndarray
@@ -26,7 +26,10 @@ class CriticValues(NamedTuple):
 
 
 def critic_values(algorithm: Algorithm, data: Dataset, scale: float = 1.0) -> CriticValues:
-    """Returns the values of every row by the algorithm's critics, which learned from rewards times `scale`."""
+    """Returns the values of every row by the algorithm's critics, which learned from rewards times `scale`.
+
+    Raises ConfigError if the algorithm has no critics. The process's random numbers are restored.
+    """
     device, gamma = next(algorithm.parameters()).device, float(algorithm.config.gamma)
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -35,7 +38,10 @@ def critic_values(algorithm: Algorithm, data: Dataset, scale: float = 1.0) -> Cr
 
 
 def values_of(algorithm: Algorithm, steps: Transition, scale: float, gamma: float) -> Tensor:
-    """Returns [3, rows]: Q of the actions, V of the observations and TD errors, in the units of learning."""
+    """Returns [3, rows]: Q of the actions, V of the observations and TD errors, all of rewards times `scale`.
+
+    Raises ConfigError if the algorithm has no Q function.
+    """
     action = algorithm.policy.to_env.inverse(steps.action)
     q = action_value(algorithm, steps.obs, action)
     if q is None:
@@ -51,7 +57,7 @@ def values_of(algorithm: Algorithm, steps: Transition, scale: float, gamma: floa
 
 
 def action_value(algorithm: Algorithm, obs: Tree, action: Tensor) -> Tensor | None:
-    """Returns Q of actions in the policy's units, the smallest of several critics; None if there is no Q function."""
+    """Returns [rows] Q of actions in the policy's units, the smallest of several critics; None without a Q function."""
     if isinstance(algorithm, ContinuousAlgorithm):
         return algorithm.critics(algorithm.critic_view(obs), action, train=False).mean(-1).amin(0)
     if isinstance(algorithm, DiscreteSACAlgorithm):

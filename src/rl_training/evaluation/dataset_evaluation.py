@@ -22,10 +22,10 @@ PROPENSITIES = "propensities"  # the extra column of one-step data that holds th
 def evaluate_on_dataset(
     target: TargetPolicy, data: Dataset, *, updates: int, level: float, method: Method, seed: int
 ) -> Report:
-    """Estimates the policy's expected return by every estimator, or says why the data do not support an estimate.
+    """Returns a report on the policy's expected return by every estimator, or a refusal if the data do not support it.
 
-    Episodes of one step are contexts and decisions. Longer ones get values from fitted Q evaluation, with `updates`
-    updates for each half of the episodes (0: importance sampling alone).
+    If all episodes have one step and actions are discrete, they are contexts and decisions. Other episodes get values
+    from fitted Q evaluation, with `updates` updates for each half of the episodes (0: importance sampling alone).
     """
     refusal = why_not(target.policy, data, target.deterministic)
     if refusal is not None:
@@ -103,7 +103,7 @@ def why_not_by_bounds(policy: Policy, data: Dataset) -> str | None:
 
 
 def near(action: np.ndarray, convert: ActionConverter) -> tuple[np.ndarray, np.ndarray]:
-    """Returns two masks of action components, in the environment's units: outside of their bounds, and at a bound."""
+    """Returns two bool arrays [n, components]: True for action components outside their bounds, and at a bound."""
     low, high = convert.low.numpy(), convert.high.numpy()
     margin = np.where(np.isfinite(high - low), EDGE * (high - low) / 2, 0)
     action = action.reshape(len(action), -1)
@@ -134,7 +134,10 @@ def one_step(
 
 @torch.no_grad()
 def probabilities_of_taken(policy: Policy, data: Dataset, deterministic: bool) -> np.ndarray:
-    """Returns the policy's probability of every logged action; of continuous ones as `executed_log_prob` measures them."""
+    """Returns [n] the policy's probability of every logged action; of continuous ones as in `executed_log_prob`.
+
+    That is the density or, for an action clipped to a bound, the probability of being clipped.
+    """
     space, parts = policy.spec.action, []
     for steps in chunks(data):
         action = policy.to_env.inverse(steps.action)

@@ -57,12 +57,12 @@ class Diagnostics:
 
     @property
     def required_rows(self) -> float:
-        """The number of rows from which on the mean of such weights is about normal."""
+        """The number of rows that the mean of weights with this skewness needs to be about normally distributed."""
         return ROWS_PER_SQUARED_SKEWNESS * self.weight_skewness**2
 
     @property
     def refusal(self) -> str | None:
-        """The reason why the log cannot answer, with what to do; None if it can."""
+        """The reason why the weights support no estimate, with advice, as a sentence; None if they support one."""
         expected = math.inf if self.expected_effective_sample_size is None else self.expected_effective_sample_size
         size = min(self.effective_sample_size, expected)
         if size < MIN_EFFECTIVE_SAMPLE_SIZE:
@@ -79,7 +79,7 @@ class Diagnostics:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Sentences about what to check before trusting the estimates."""
+        """Sentences about problems of the weights to look at before trusting the estimates; empty if there are none."""
         found = []
         if self.mean_weight_p_value < MEAN_WEIGHT_TEST:
             found.append(
@@ -97,7 +97,7 @@ class Diagnostics:
 
 
 def diagnose_bandit(log: BanditLog, target: np.ndarray) -> Diagnostics:
-    """Returns diagnostics of a policy on logged decisions."""
+    """Returns statistics of the weights of a policy with probabilities `target` [n, actions] on logged decisions."""
     ratios = importance_ratios(log, target)
     supported = np.where(np.isfinite(ratios), target, 0.0)
     finite = np.where(np.isfinite(ratios), ratios, 0.0)
@@ -111,21 +111,29 @@ def diagnose_bandit(log: BanditLog, target: np.ndarray) -> Diagnostics:
 
 
 def diagnose_episodes(log: EpisodeLog, target: np.ndarray, moments: np.ndarray | None = None) -> Diagnostics:
-    """Returns diagnostics of a policy by the weights of whole episodes; `moments` are those of `ratio_moments`."""
+    """Returns statistics of whole-episode weights of a policy with probabilities `target` [n] of the logged actions.
+
+    `moments` [n, 3], from `ratio_moments`, let them include actions that were not drawn; None: drawn actions alone.
+    """
     expected = None if moments is None else weight_moments(log, target, moments)
     return diagnose_weights(trajectory_weights(log, target), log.cluster_index, expected_moments=expected)
 
 
 def ratio_moments(target: np.ndarray, propensities: np.ndarray) -> np.ndarray:
-    """Returns [n, 3] moments of each step's ratio over all actions [n, actions] that the log could have drawn."""
+    """Returns [n, 3]: the expected ratio of target to propensity in a row, its expected square and its expected cube.
+
+    Both arguments are probabilities [n, actions]; the expectation is over the actions that the log could have drawn.
+    """
     ratios = np.divide(target, propensities, out=np.zeros_like(propensities), where=propensities > 0)
     return np.stack([(propensities * ratios**power).sum(axis=1) for power in (1, 2, 3)], axis=1)
 
 
 def weight_moments(log: EpisodeLog, target: np.ndarray, moments: np.ndarray) -> WeightMoments:
-    """Returns three moments of whole episodes' weights: a step adds the change that its draw is expected to make.
+    """Returns the expected weight of a whole episode, its expected square and its expected cube.
 
-    So a large weight counts in every episode that could have got it, not only in the few that did.
+    `target` [n] are probabilities of the logged actions and `moments` [n, 3] those of `ratio_moments`. Each step adds
+    the change that its draw is expected to make, so a large weight counts in every episode that could have got it, not
+    only in the few that did.
     """
     ratios = step_ratios(log, target)
     before = np.concatenate([np.ones((len(ratios), 1)), ratios.cumprod(axis=1)[:, :-1]], axis=1)
@@ -135,7 +143,10 @@ def weight_moments(log: EpisodeLog, target: np.ndarray, moments: np.ndarray) -> 
 
 
 def step_sample_sizes(log: EpisodeLog, target: np.ndarray) -> np.ndarray:
-    """Returns [longest] effective numbers of clusters, by the ratios up to each step; ended episodes keep theirs."""
+    """Returns [longest] the effective number of clusters at each step, by the product of an episode's ratios up to it.
+
+    `target` [n] are the policy's probabilities of the logged actions; an episode that has ended keeps its product.
+    """
     weights = step_ratios(log, target).cumprod(axis=1)
     per_cluster = np.stack([np.bincount(log.cluster_index, column) for column in weights.T])
     squares = (per_cluster**2).sum(axis=1)
@@ -149,7 +160,10 @@ def diagnose_weights(
     unsupported_mass: float | None = None,
     expected_moments: WeightMoments | None = None,
 ) -> Diagnostics:
-    """Returns diagnostics of weights whose mean should be 1; their first three moments are measured unless given."""
+    """Returns statistics of weights [n] whose mean should be 1, by cluster.
+
+    Without `expected_moments`, the mean, mean square and mean cube are those of the weights themselves.
+    """
     mean = ratio_estimate("mean weight", weights, np.ones_like(weights), clusters)
     per_cluster = np.bincount(clusters, weights=weights)
     total = float(per_cluster.sum())
@@ -169,7 +183,7 @@ def diagnose_weights(
 
 
 def skewness(first: float, second: float, third: float) -> float:
-    """Returns the skewness by the moments about zero; 0 for a constant."""
+    """Returns the skewness of a variable from its mean, mean square and mean cube; 0 for a constant."""
     variance = second - first**2
     if variance < 1e-12 * second or second == 0:
         return 0.0

@@ -12,7 +12,7 @@ from rl_training.evaluation.unseen import Unseen
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """An estimated value with its influence values, from which every interval is made."""
+    """An estimated value with every cluster's influence on its error, from which `interval` makes intervals."""
 
     name: str
     value: float
@@ -41,7 +41,10 @@ def ratio_estimate(
     bias_bound: float = 0.0,
     span: float | None = None,
 ) -> Estimate:
-    """Returns the sum of the numerators over the sum of the denominators; with denominators 1, a mean over rows."""
+    """Returns the estimate sum(numerator) / sum(denominator) over rows [n]; with denominators 1, the mean over rows.
+
+    The value is NaN if the denominators sum to 0. `clusters` [n] are the numbers of the rows' clusters.
+    """
     total = float(denominator.sum())
     if total == 0:
         return Estimate(name, math.nan, np.full(int(clusters.max()) + 1, math.nan))
@@ -59,7 +62,7 @@ def from_row_influence(
     bias_bound: float = 0.0,
     span: float | None = None,
 ) -> Estimate:
-    """Adds up the influence of the rows of a cluster, because only clusters are independent."""
+    """Returns an estimate with the influence of rows [n] summed by cluster, because only clusters are independent."""
     sizes = np.bincount(clusters)
     per_cluster = np.bincount(clusters, weights=influence) * (len(sizes) / len(clusters))
     widest = None if span is None else span * float(sizes.max() / sizes.mean())
@@ -67,7 +70,10 @@ def from_row_influence(
 
 
 def paired_difference(candidate: Estimate, baseline: Estimate) -> Estimate:
-    """Returns candidate minus baseline on the same log: what both get from the same cluster cancels."""
+    """Returns the candidate's estimate minus the baseline's on the same log: what both owe to a cluster cancels.
+
+    Raises ValueError if the two have different numbers of clusters.
+    """
     if len(candidate.influence) != len(baseline.influence):
         raise ValueError(
             f"candidate has {len(candidate.influence)} clusters and baseline {len(baseline.influence)}: estimate both on "

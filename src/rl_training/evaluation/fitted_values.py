@@ -23,10 +23,12 @@ def fit_values(
     fit: FitRewardModel = fit_ridge,
     rows: np.ndarray | None = None,
 ) -> tuple[Predict, ...]:
-    """Fits one model per step: fitted Q with a finite horizon (Ernst et al., 2005).
+    """Fits one model of action values for each step, from the last to the first, and returns them by step.
 
-    A model is fitted to the reward plus what `state_value` makes of the next step's model: of the target's probabilities it
-    gives the target's values, of the maximum those of the best policy. `rows` (bool [n], whole episodes) are used only.
+    This is fitted Q with a finite horizon (Ernst et al., 2005). A model is fitted to the reward plus the discounted
+    value of the next step, which `state_value` makes of the next model's values: their expectation over a policy's
+    probabilities gives the policy's values, their maximum those of the best policy. Only `rows` (bool [n], whole
+    episodes; None: all) are used; a step without rows has values 0.
     """
     times, continues = log.times, np.append(log.episodes[1:] == log.episodes[:-1], False)
     rows = np.ones(len(times), bool) if rows is None else rows
@@ -53,10 +55,10 @@ def cross_fit_values(
     seed: int = 0,
     rows: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the target's Q of the actions taken and its V, [n] each, from models without the row's cluster.
+    """Returns a policy's Q of the actions taken and its V, [n] each, from models fitted without the row's cluster.
 
-    `target` [n, actions] are its probabilities; `rows` (bool [n]) are used for fitting only. This is what
-    `sequential_doubly_robust` takes.
+    `target` [n, actions] are the policy's probabilities; only `rows` (bool [n]; None: all) are fitted to. The result is
+    what `sequential_doubly_robust` takes. Raises ValueError unless `folds` is between 2 and the number of clusters.
     """
     num_actions = target.shape[1]
     actions = checked_actions(actions, len(log.rewards), num_actions)

@@ -20,7 +20,7 @@ DRAWS = 8  # actions per state that a continuous policy's value is averaged over
 
 
 class TargetPolicy(NamedTuple):
-    """A policy to evaluate, on the CPU, and what defines its return."""
+    """A policy to evaluate, on the CPU, with its environment's spec and the discount that defines its return."""
 
     policy: Policy
     spec: Spec  # of its environment; the policy may see only some of the observations
@@ -29,7 +29,7 @@ class TargetPolicy(NamedTuple):
 
 
 class FittedQ(NamedTuple):
-    """Values of a policy at every row of a dataset, by a model that was fitted to the data."""
+    """Values of a policy at every row of a dataset, by a model that was fitted to this dataset."""
 
     action_values: np.ndarray  # of the actions taken
     state_values: np.ndarray
@@ -37,13 +37,16 @@ class FittedQ(NamedTuple):
 
 
 def fit_q(target: TargetPolicy, data: Dataset, updates: int, seed: int) -> FittedQ:
-    """Fits the policy's Q function to the data, and returns its values there."""
+    """Fits the policy's Q function to the data, for `updates` updates, and returns its values at every row."""
     q, v = values_of(fit(target, data, updates, seed), data)
     return FittedQ(q, v, float(v[data.episodes().start].mean()))
 
 
 def cross_fitted_q(target: TargetPolicy, data: Dataset, updates: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns Q and V of every row, by a model that was fitted to the other half of the episodes."""
+    """Returns Q and V of every row, [rows] each, by models that were fitted to the other half of the episodes.
+
+    Raises ConfigError if the data have fewer than two episodes.
+    """
     episodes = data.episodes()
     half = np.random.default_rng(seed).permutation(len(episodes.stop)) % 2
     q, v = np.zeros(len(data)), np.zeros(len(data))
@@ -59,7 +62,7 @@ def cross_fitted_q(target: TargetPolicy, data: Dataset, updates: int, seed: int)
 
 
 def fit(target: TargetPolicy, data: Dataset, updates: int, seed: int) -> FQEAlgorithm:
-    """Runs fitted Q evaluation of the policy on the data, for `updates` updates, and returns the model."""
+    """Trains a Q function of the policy on the data by fitted Q evaluation, for `updates` updates, and returns it."""
     streams = Streams.from_seed(seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(streams.network)
@@ -73,7 +76,7 @@ def fit(target: TargetPolicy, data: Dataset, updates: int, seed: int) -> FQEAlgo
 
 @torch.no_grad()
 def values_of(model: FQEAlgorithm, data: Dataset) -> tuple[np.ndarray, np.ndarray]:
-    """Returns Q of the actions taken and V of the states, for every row."""
+    """Returns the model's Q of the actions taken and its V of the states, [rows] each."""
     exact = isinstance(model.spec.action, Discrete) or model.config.deterministic
     q, v = [], []
     with torch.random.fork_rng(devices=[]):
@@ -85,5 +88,5 @@ def values_of(model: FQEAlgorithm, data: Dataset) -> tuple[np.ndarray, np.ndarra
 
 
 def chunks(data: Dataset) -> Iterator[Transition]:
-    """Returns all rows of the dataset in order, `CHUNK` at a time."""
+    """Returns an iterator over all rows of the dataset, in order, `CHUNK` rows at a time."""
     return (data.take(np.arange(start, min(start + CHUNK, len(data)))) for start in range(0, len(data), CHUNK))

@@ -40,7 +40,7 @@ def interval(
     resamples: int = 1_999,
     seed: int = 0,
 ) -> Interval:
-    """Returns an interval, or a one-sided bound, of the estimated value, over independent clusters.
+    """Returns an interval of the estimated value or, for `side` "lower" or "upper", a one-sided bound.
 
     - `t`, `normal`: influence-function standard errors; `t` also allows for how uncertain they are themselves.
     - `bootstrap`: clusters are drawn again and the estimate is studentised, which follows the skew of the weights.
@@ -49,9 +49,11 @@ def interval(
     - `anytime`: like `t`, but holds at every look at a growing log together, however often you look and whenever you stop. It
       is shortest where the standard error is about a third of `scale`, a size of the value that you choose beforehand.
 
-    Where the range of rewards is known, `t`, `normal` and `anytime` allow for outcomes that the log has not shown (`reach_above`).
-    Then, or with `skewed`, for amounts without a bound such as costs, their end on the side of the longer tail is moved out by
-    Edgeworth's first term. All are widened by the estimate's bias bound.
+    Where the range of rewards is known, `t`, `normal` and `anytime` allow for outcomes that the log has not shown
+    (`reach_above`). Then, or with `skewed`, for amounts without a bound such as costs, their end on the side of the
+    longer tail is moved out by Edgeworth's first term. All are widened by the estimate's bias bound, and all treat
+    clusters as independent. Raises ValueError for an unknown `method` or `side`, a `level` outside 0 to 1, a `scale`
+    not above 0, or `bernstein` without a span.
     """
     if not 0 < level < 1:
         raise ValueError(f"level is {level}: choose a confidence between 0 and 1, such as 0.95")
@@ -78,7 +80,7 @@ def half_widths(
     resamples: int,
     seed: int,
 ) -> tuple[float, float]:
-    """Returns how far the interval that leaves out `tail` on each side reaches below and above the value."""
+    """Returns the distances from the value to the low and the high end of an interval; each leaves out `tail`."""
     error, influence = estimate.standard_error, estimate.influence
     if method == "bernstein":
         width = bernstein_width(estimate, tail, span)
@@ -101,7 +103,7 @@ def half_widths(
 def reach_above(
     influence: np.ndarray, unseen: float, method: Method, tail: float, *, scale: float, skewed: bool
 ) -> float:
-    """Returns the reach of an interval above the value; `unseen` is a cluster's influence with the largest outcome.
+    """Returns the distance from the value to an interval's upper end; `unseen` is a best outcome's influence.
 
     If the log shows no influence of about this size, as where an action never failed, the variance is as if it had
     shown one: n equal tries without a failure then have the exact bound -ln(tail) / n. From one failure on, the
@@ -127,12 +129,12 @@ def reach_above(
 
 
 def doubt_of(unseen: float, shown: float) -> float:
-    """Returns the influence whose square is missing from the sum of squares `shown` to reach that of `unseen`."""
+    """Returns the influence whose square `shown`, a sum of squares, lacks to the square of `unseen`; at least 0."""
     return math.sqrt(max(unseen**2 - shown, 0.0))
 
 
 def anytime_quantile(tail: float, ratio: float) -> float:
-    """Returns the standard errors by which a value exceeds its mean at any look, ever, with a chance of only `tail`.
+    """Returns the number of standard errors that a value exceeds at any look at a growing log with chance `tail`.
 
     The one-sided normal-mixture boundary (Howard et al., 2021, arXiv:1810.08240) in the time of information, one over the
     squared standard error, in which estimates from a growing log move like a Brownian motion (arXiv:2103.06476). `ratio` is
@@ -142,10 +144,10 @@ def anytime_quantile(tail: float, ratio: float) -> float:
 
 
 def degrees_of_freedom(influence: np.ndarray, doubt: float = 0.0) -> int:
-    """Returns those of a standard error: clusters minus one, or Satterthwaite's number if tails are heavy.
+    """Returns the degrees of freedom of a standard error: clusters minus one, or Satterthwaite's fewer for heavy tails.
 
-    A variance of n values with kurtosis k has a relative variance of (k - 1) / n; of normal values with d degrees, 2 / d. What
-    `doubt` adds to the variance does not vary.
+    A variance of n values with kurtosis k has a relative variance of (k - 1) / n; of normal values with d degrees, 2 /
+    d. What `doubt` adds to the variance does not vary.
     """
     count = len(influence)
     squares = influence**2
@@ -157,9 +159,10 @@ def degrees_of_freedom(influence: np.ndarray, doubt: float = 0.0) -> int:
 
 
 def bernstein_width(estimate: Estimate, tail: float, span: float | None) -> float:
-    """Returns the half width by Theorem 4 of arXiv:0907.3740, for terms in a range of width `span`.
+    """Returns the half width by Theorem 4 of arXiv:0907.3740, for terms in a range of `span` (None: the estimate's).
 
-    Exact where clusters have one size; otherwise the mean size stands in for the expected one.
+    Exact where clusters have one size; otherwise the mean size stands in for the expected one. Infinite for one
+    cluster; raises ValueError if there is no span.
     """
     width = estimate.span if span is None else span
     if width is None:
@@ -175,7 +178,7 @@ def bernstein_width(estimate: Estimate, tail: float, span: float | None) -> floa
 
 
 def studentized_draws(influence: np.ndarray, resamples: int, seed: int) -> np.ndarray:
-    """Returns [resamples] the mean over its standard error, of clusters drawn with replacement."""
+    """Returns [resamples] bootstrap draws of the mean over its standard error; clusters are drawn with replacement."""
     rng, count = np.random.default_rng(seed), len(influence)
     at_once = max(1, MAX_DRAWS_AT_ONCE // count)
     draws = []
@@ -190,7 +193,10 @@ def studentized_draws(influence: np.ndarray, resamples: int, seed: int) -> np.nd
 
 @lru_cache(maxsize=4096)
 def t_quantile(probability: float, degrees: int) -> float:
-    """Returns Student's t, by bisection of its integral over the angle with tangent t over the root of `degrees`."""
+    """Returns the quantile of Student's t distribution at a probability, for so many degrees of freedom.
+
+    It is found by bisection of the density's integral over the angle whose tangent is t over the root of `degrees`.
+    """
     if probability < 0.5:
         return -t_quantile(1 - probability, degrees)
     nodes, node_weights = np.polynomial.legendre.leggauss(64)
