@@ -11,20 +11,23 @@ SUM_TOLERANCE = 1e-4  # probabilities that were stored in single precision still
 
 
 class Tries(NamedTuple):
-    """At most one action a row."""
+    """Tried actions and their rewards, at most one per row; `made` is True in rows that have one."""
 
     made: np.ndarray  # bool [n]: rows that have one
     actions: np.ndarray  # [n]
     rewards: np.ndarray  # [n]
 
     def of(self, values: np.ndarray) -> np.ndarray:
-        """Returns, from an array [n, actions], each row's entry for the action that was tried, or 0: [n]."""
+        """Returns [n] each row's entry of an array [n, actions] for the tried action, or 0 in rows without one."""
         return np.where(self.made, values[np.arange(len(self.actions)), self.actions], 0.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BanditLog:
-    """One-step decisions as they were logged, one row each, with the behaviour policy's whole probability vector."""
+    """Logged one-step decisions, one per row, with the probabilities under which the behaviour policy drew them.
+
+    Raises ValueError if columns do not fit together, such as propensities that are no distribution.
+    """
 
     actions: np.ndarray
     """[n] index of the action taken."""
@@ -81,7 +84,7 @@ class BanditLog:
 
     @property
     def tries(self) -> list[Tries]:
-        """Every action that was tried, with the reward that was seen: the drawn one and, where there is one, that besides."""
+        """The drawn actions with their rewards and, if there are any, the actions tried besides with theirs."""
         every = [Tries(np.ones(len(self.actions), bool), self.actions, self.rewards)]
         if self.beside_actions is not None and self.beside_rewards is not None:
             made = self.beside_actions >= 0
@@ -90,30 +93,31 @@ class BanditLog:
 
     @property
     def chances(self) -> np.ndarray:
-        """[n, actions] how often an action is tried in a row, in expectation."""
+        """The expected number of tries of every action in every row, [n, actions]: `seen`, else the propensities."""
         return self.propensities if self.seen is None else self.seen
 
     @property
     def reward_bounds(self) -> tuple[float, float]:
-        """The stated range, or the smallest and the largest reward seen."""
+        """The `reward_range` of the log or, without one, its smallest and largest reward: (low, high)."""
         return self.reward_range or (float(self.rewards.min()), float(self.rewards.max()))
 
     @property
     def cluster_index(self) -> np.ndarray:
-        """[n] number of the row's cluster, from 0."""
+        """The number of each row's cluster, from 0: [n]."""
         assert self.clusters is not None
         return self.clusters
 
     def taken(self, values: np.ndarray) -> np.ndarray:
-        """Returns, from an array [n, actions], each row's entry for the action that was taken."""
+        """Returns [n] each row's entry of an array [n, actions] for the action that was taken."""
         return values[np.arange(len(self.actions)), self.actions]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EpisodeLog:
-    """Logged steps, episode after episode and in order of time.
+    """Logged steps of episodes, one per row, episode after episode and in order of time.
 
-    The value that is estimated is the expected sum of discounted rewards up to where episodes end or were cut.
+    The value that is estimated is the expected sum of discounted rewards up to where episodes end or were cut. Raises
+    ValueError if columns do not fit together.
     """
 
     episodes: np.ndarray
@@ -154,30 +158,33 @@ class EpisodeLog:
 
     @property
     def cluster_index(self) -> np.ndarray:
-        """[episodes] number of the episode's cluster, from 0."""
+        """The number of each episode's cluster, from 0: [episodes]."""
         assert self.clusters is not None
         return self.clusters[np.flatnonzero(np.diff(self.episodes, prepend=-1))]
 
     @property
     def times(self) -> np.ndarray:
-        """[n] 0 for the first step of an episode, 1 for the second ..."""
+        """The number of each step in its episode, from 0: [n]."""
         lengths = np.bincount(self.episodes)
         return np.arange(len(self.episodes)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
 
     def padded(self, values: np.ndarray, fill: float) -> np.ndarray:
-        """Returns [episodes, longest]: one episode per line, `fill` after its end."""
+        """Returns values [n] as an array [episodes, longest], one episode per line, with `fill` after its end."""
         lengths = np.bincount(self.episodes)
         matrix = np.full((len(lengths), lengths.max()), fill)
         matrix[self.episodes, self.times] = values
         return matrix
 
     def discounts(self) -> np.ndarray:
-        """Returns [longest] gamma to the power of the time."""
+        """Returns [longest] the discount of each step of an episode: gamma to the power 0, 1, 2 ..."""
         return self.gamma ** np.arange(np.bincount(self.episodes).max())
 
 
 def checked_column(name: str, values: np.ndarray, length: int | None = None) -> np.ndarray:
-    """Returns one finite number per row, or raises ValueError."""
+    """Returns the values as floats [rows]; raises ValueError if there are none, if one is not finite, or by the length.
+
+    `length` is the number of rows that is wanted (None: any); `name` is the column's name in messages.
+    """
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1:
         raise ValueError(f"{name} has shape {array.shape}: give one number per logged row")
@@ -191,7 +198,7 @@ def checked_column(name: str, values: np.ndarray, length: int | None = None) -> 
 
 
 def checked_actions(actions: np.ndarray, num_rows: int, num_actions: int) -> np.ndarray:
-    """Returns one action index per row, or raises ValueError."""
+    """Returns the actions as integers [num_rows]; raises ValueError unless they are indices below `num_actions`."""
     column = checked_column("actions", actions, num_rows)
     if len(bad := np.flatnonzero((column != np.floor(column)) | (column < 0) | (column >= num_actions))):
         raise ValueError(
@@ -203,7 +210,10 @@ def checked_actions(actions: np.ndarray, num_rows: int, num_actions: int) -> np.
 def checked_beside(
     actions: np.ndarray | None, rewards: np.ndarray | None, seen: np.ndarray | None, propensities: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Returns the columns of actions that were tried besides, if there are any, or raises ValueError."""
+    """Returns checked columns of the actions tried besides, by field name; {} if all three are None.
+
+    Raises ValueError if only some are given, or if they do not fit the propensities.
+    """
     if actions is None and rewards is None and seen is None:
         return {}
     if actions is None or rewards is None or seen is None:
@@ -223,7 +233,7 @@ def checked_beside(
 
 
 def checked_features(features: np.ndarray, num_rows: int) -> np.ndarray:
-    """Returns a finite row of numbers per logged row, or raises ValueError."""
+    """Returns the features as floats [num_rows, d]; raises ValueError for another shape or numbers not finite."""
     array = np.asarray(features, dtype=np.float64)
     if array.ndim != 2 or len(array) != num_rows:
         raise ValueError(f"features has shape {array.shape} where rewards has {num_rows} rows: give shape [rows, d]")
@@ -236,7 +246,10 @@ def checked_features(features: np.ndarray, num_rows: int) -> np.ndarray:
 
 
 def cluster_indices(ids: np.ndarray | None, length: int, name: str = "clusters") -> np.ndarray:
-    """Numbers the different ids from 0; without ids every row is one."""
+    """Returns [length] the number of each row's id, from 0 in sorted order; without ids every row has its own number.
+
+    Raises ValueError if an id is NaN or if their number is not `length`.
+    """
     if ids is None:
         return np.arange(length)
     array = np.asarray(ids)
@@ -248,7 +261,10 @@ def cluster_indices(ids: np.ndarray | None, length: int, name: str = "clusters")
 
 
 def check_propensities(probabilities: np.ndarray, actions: np.ndarray) -> None:
-    """Refuses propensities unless that of the action taken is known and those known form a distribution."""
+    """Raises ValueError unless the action taken has a positive known propensity and all known ones form a distribution.
+
+    `probabilities` are [n, actions], NaN where unknown.
+    """
     rows = np.arange(len(actions))
     chosen = probabilities[rows, actions]
     if len(bad := np.flatnonzero(~((chosen > 0) & (chosen <= 1)))):
@@ -261,7 +277,7 @@ def check_propensities(probabilities: np.ndarray, actions: np.ndarray) -> None:
 
 
 def check_distribution(name: str, probabilities: np.ndarray, *, unknown_allowed: bool) -> None:
-    """Refuses rows outside of 0 to 1, or that do not sum to 1 (to at most 1 where entries are unknown)."""
+    """Raises ValueError unless every row is a distribution; with `unknown_allowed`, NaN may stand for some entries."""
     unknown = np.isnan(probabilities)
     inside = (probabilities >= 0) & (probabilities <= 1) | (unknown if unknown_allowed else False)
     if len(bad := np.argwhere(~inside)):
@@ -279,7 +295,7 @@ def check_distribution(name: str, probabilities: np.ndarray, *, unknown_allowed:
 
 
 def check_target(log: BanditLog, target: np.ndarray, name: str = "target") -> np.ndarray:
-    """Returns the evaluated policy's probabilities [n, actions] for the rows of a log, or raises ValueError."""
+    """Returns the target's probabilities as floats [n, actions]; raises ValueError unless rows are distributions."""
     array = np.asarray(target, dtype=np.float64)
     if array.shape != log.propensities.shape:
         raise ValueError(
@@ -291,7 +307,7 @@ def check_target(log: BanditLog, target: np.ndarray, name: str = "target") -> np
 
 
 def check_taken(name: str, values: np.ndarray, length: int, *, densities: bool, zero_allowed: bool) -> None:
-    """Refuses anything but one probability (or density) per step, of the action taken."""
+    """Raises ValueError unless `values` are `length` probabilities or, with `densities`, densities of actions taken."""
     if values.shape != (length,):
         raise ValueError(f"{name} has shape {values.shape} where rewards has {length} rows: give one number per step")
     positive = values >= 0 if zero_allowed else values > 0

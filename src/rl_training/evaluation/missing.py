@@ -25,11 +25,12 @@ def worst_case_interval(
     level: float = 0.95,
     method: Method = "t",
 ) -> Interval:
-    """Returns the doubly robust interval of candidate minus baseline that holds whatever the missing rewards were.
+    """Returns an interval of candidate minus baseline, doubly robust, that holds whatever the missing rewards were.
 
-    For the low end every missing reward is the least or the most that it could be, whichever makes the difference smaller;
-    for the high end the other one (Manski's bounds). It holds however missing depends on the reward. `missing` is bool [n];
-    `predictions` must come from a model that was fitted without those rows (`cross_fit(rows=~missing)`).
+    At the low end every missing reward is the end of the reward range that makes the difference smaller; at the high
+    end the other one (Manski's bounds). So it holds however missing depends on the reward. `missing` is bool [n];
+    `predictions` must come from a model that was fitted without those rows (`cross_fit(rows=~missing)`). Raises
+    ValueError if the log has no `reward_range`.
     """
     least, most = worst_case_estimates(log, candidate, baseline, predictions, missing)
     ends = [interval(end, method=method, level=level) for end in (least, most)]
@@ -39,7 +40,10 @@ def worst_case_interval(
 def worst_case_estimates(
     log: BanditLog, candidate: np.ndarray, baseline: np.ndarray | None, predictions: np.ndarray, missing: np.ndarray
 ) -> tuple[Estimate, Estimate]:
-    """Returns the least and the most that the estimate can be; without a baseline, of the candidate's own value."""
+    """Returns the estimates of candidate minus baseline with the missing rewards at their worst and at their best.
+
+    Without a baseline, they are of the candidate's own value. Raises ValueError if the log has no `reward_range`.
+    """
     if log.reward_range is None:
         raise ValueError("missing rewards have bounds only in a log with a reward_range: state what a reward can be")
     least, most = log.reward_range
@@ -57,12 +61,15 @@ def worst_case_estimates(
 
 
 def helps(tries: Tries, candidate: np.ndarray, baseline: np.ndarray | None) -> np.ndarray:
-    """Returns a bool [n]: True where a high reward of what was tried speaks for the candidate."""
+    """Returns a bool [n]: True where the candidate is likelier than the baseline (None: 0) to take the tried action."""
     return tries.of(candidate) > (0.0 if baseline is None else tries.of(baseline))
 
 
 def with_rewards(log: BanditLog, missing: np.ndarray, drawn: np.ndarray, beside: np.ndarray | None = None) -> BanditLog:
-    """Returns the log with the given values for unseen rewards, of drawn actions and of those tried besides."""
+    """Returns a copy of the log with `drawn` [n] for missing rewards and `beside` [n] for NaN in `beside_rewards`.
+
+    Without `beside`, the rewards of actions that were tried besides stay.
+    """
     filled = replace(log, rewards=np.where(missing, drawn, log.rewards))
     if beside is None or log.beside_rewards is None:
         return filled
@@ -70,12 +77,12 @@ def with_rewards(log: BanditLog, missing: np.ndarray, drawn: np.ndarray, beside:
 
 
 def fill_missing(log: BanditLog, missing: np.ndarray, predictions: np.ndarray) -> BanditLog:
-    """Returns the log with predictions in place of rewards that nobody saw."""
+    """Returns a copy of the log with predictions, clipped to the reward bounds, for rewards that were not seen."""
     return with_rewards(log, missing, *(tries.of(predictions).clip(*log.reward_bounds) for tries in log.tries))
 
 
 def difference(log: BanditLog, candidate: np.ndarray, baseline: np.ndarray | None, predictions: np.ndarray) -> Estimate:
-    """Estimates the candidate's value, less the baseline's if there is one, doubly robustly."""
+    """Returns the doubly robust estimate of candidate minus baseline, or of the candidate if there is no baseline."""
     ours = doubly_robust(log, candidate, predictions)
     return ours if baseline is None else paired_difference(ours, doubly_robust(log, baseline, predictions))
 
@@ -91,10 +98,11 @@ def worst_case_episodes(
     level: float = 0.95,
     method: Method = "t",
 ) -> Interval:
-    """Returns the worst-case interval of episodes: rewards of the rows `missing` (bool [n]) may be anything in range.
+    """Returns an interval of candidate minus baseline on episodes that holds for any missing rewards in `reward_range`.
 
-    `candidate` and `baseline` [n] are probabilities of the actions taken, `values` the Q and V of each policy, fitted without
-    the missing rows. What would have followed a broken-off episode counts as a part of its last reward.
+    `candidate` and `baseline` [n] are probabilities of the actions taken, `values` the Q and V of each policy, fitted
+    without the rows in `missing` (bool [n]). What would have followed a broken-off episode counts as a part of its last
+    reward.
     """
     ratios = [step_ratios(log, target).cumprod(axis=1) for target in (candidate, baseline)]
     ours, theirs = (cumulative[log.episodes, log.times] for cumulative in ratios)
@@ -111,14 +119,17 @@ def worst_case_episodes(
 
 
 def too_few_p_values(log: BanditLog) -> np.ndarray:
-    """Returns [actions] the chance of so few tries, if the log holds every decision drawn by its propensities."""
+    """Returns [actions] the chance of so few tries, if the log has every decision drawn by its propensities."""
     tried = sum(np.bincount(tries.actions, tries.made, log.propensities.shape[1]) for tries in log.tries)
     chances = log.chances.clip(max=1.0)
     return normal_tail(chances.sum(axis=0) - tried, (chances * (1 - chances)).sum(axis=0))
 
 
 def missing_rate_p_values(actions: np.ndarray, missing: np.ndarray, num_actions: int) -> np.ndarray:
-    """Returns [actions] the chance of a missing rate so far from the others', if the action plays no part in it."""
+    """Returns [actions] p-values of the gap between an action's share of missing rewards and the other actions' share.
+
+    `missing` is bool [n]; the tests are two-sided, by the normal approximation.
+    """
     count = np.bincount(actions, minlength=num_actions)
     gaps = np.bincount(actions, missing, num_actions)
     rate, others = missing.mean(), len(actions) - count
@@ -129,6 +140,6 @@ def missing_rate_p_values(actions: np.ndarray, missing: np.ndarray, num_actions:
 
 
 def normal_tail(distance: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    """Returns the chance of at least this distance above the mean; without variance, 1 at 0 and 0 above."""
+    """Returns the normal chance of exceeding the mean by each distance; without variance, 1 up to 0 and 0 above."""
     pairs = zip(distance, variance, strict=True)
     return np.array([NormalDist().cdf(-d / math.sqrt(v)) if v > 0 else float(d <= 0) for d, v in pairs])

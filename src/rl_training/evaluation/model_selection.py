@@ -18,7 +18,7 @@ CRITERIA = get_args(Criterion)
 
 @dataclass(frozen=True)
 class Ranking:
-    """Candidates by a criterion, best first; true returns are known only if they were evaluated."""
+    """Candidate policies in their order by a criterion, best first, with intervals and, if measured, true returns."""
 
     paths: tuple[str, ...]  # of agents in memory, their names and numbers
     estimates: tuple[float, ...]  # what the criterion says of each
@@ -34,7 +34,7 @@ class Ranking:
 
     @property
     def decided(self) -> bool:
-        """Returns True if the data distinguish the first candidate from all others, by this criterion."""
+        """True if the data distinguish the first candidate from all others by this criterion and no values diverged."""
         return not self.as_good and not self.impossible
 
     def to_json(self) -> dict:
@@ -52,7 +52,7 @@ class Ranking:
 
     @property
     def verdict(self) -> str:
-        """Returns a sentence that says whether the data decide which candidate is best."""
+        """A sentence that says whether the data decide which candidate is best, and what to do if not."""
         if self.impossible:
             return (
                 f"cannot tell: the values of {', '.join(self.impossible)} are beyond any discounted sum of the data's rewards, so "
@@ -87,7 +87,10 @@ def rank_by_terms(
     seed: int,
     returns: list[float],
 ) -> Ranking:
-    """Ranks candidates by the episode sums of a criterion; `returns` are their true returns, or empty."""
+    """Returns the candidates' ranking by the episode sums of a criterion; `returns` are their true returns, or empty.
+
+    Candidates whose value exceeds any discounted sum of the data's rewards are listed as `impossible`.
+    """
     standing = compare(terms, higher_is_better=criterion != "td_error", level=level, seed=seed)
     found = ranked(names, standing, criterion, level, np.array(returns))
     if criterion not in ("fitted_q", "initial_value"):
@@ -98,7 +101,7 @@ def rank_by_terms(
 
 
 def possible_values(rewards: np.ndarray, gamma: float) -> tuple[float, float]:
-    """Returns the smallest and largest discounted sum of such rewards, over episodes of any length."""
+    """Returns the smallest and largest discounted sum of such rewards, over episodes of any length; maybe infinite."""
     least, most = min(float(rewards.min()), 0.0), max(float(rewards.max()), 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         bounds = np.nan_to_num(np.array([least, most]) / (1 - gamma), nan=0.0, posinf=np.inf, neginf=-np.inf)
@@ -106,7 +109,10 @@ def possible_values(rewards: np.ndarray, gamma: float) -> tuple[float, float]:
 
 
 def critic_terms(values: CriticValues, data: Dataset, criterion: Criterion, success: float) -> list[Term]:
-    """Returns the sums over each episode that a criterion averages, from the values of a candidate's own critics."""
+    """Returns the per-episode sums whose means give the criterion, from the values of a candidate's own critics.
+
+    `success` is the share of episodes that "soft_opc" counts as successes. Raises ConfigError if all of them would be.
+    """
     episodes = data.episodes()
     if criterion == "initial_value":
         return [first_states(values.state_values, data)]
@@ -119,7 +125,7 @@ def critic_terms(values: CriticValues, data: Dataset, criterion: Criterion, succ
 
 
 def successes(returns: np.ndarray, share: float) -> np.ndarray:
-    """Returns a mask of the best share of the episodes, with ties; refuses data in which that is all of them."""
+    """Returns a bool [episodes], True for the `share` with the highest returns and ties; ConfigError if that is all."""
     good = returns >= np.quantile(returns, 1 - share, method="higher")
     if good.all():
         raise ConfigError(
@@ -130,13 +136,13 @@ def successes(returns: np.ndarray, share: float) -> np.ndarray:
 
 
 def first_states(values: np.ndarray, data: Dataset) -> Term:
-    """Returns the values of the episodes' first states as a term, whose mean is over episodes."""
+    """Returns the values [rows] of episodes' first states as a term: its mean is over episodes."""
     first = values[data.episodes().start]
     return Term(first, np.ones_like(first))
 
 
 def ranked(names: list[str], standing: Standing, criterion: Criterion, level: float, truth: np.ndarray) -> Ranking:
-    """Returns the ranking that a standing describes, compared with the true returns if there are any."""
+    """Returns the ranking of a standing; if true returns are given, with its rank correlation and regret."""
     paths = tuple(names[index] for index in standing.order)
     as_good = tuple(path for path, (low, _) in zip(paths[1:], standing.differences[1:], strict=True) if low <= 0)
     found = Ranking(

@@ -9,7 +9,7 @@ import numpy as np
 
 
 def iqm(scores: Sequence[float] | np.ndarray) -> float:
-    """Returns the mean without the lowest and the highest quarter, which are `len(scores) // 4` scores each.
+    """Returns the interquartile mean: the mean without the `len(scores) // 4` lowest and as many highest scores.
 
     As rliable computes it (scipy's `trim_mean` of 0.25): fewer than four scores are all kept.
     """
@@ -31,7 +31,7 @@ def bootstrap_interval(
     resamples: int = 2_000,
     seed: int = 0,
 ) -> tuple[float, float]:
-    """Returns the percentile bootstrap interval of a statistic over runs."""
+    """Returns the percentile bootstrap interval (low, high) of a statistic over runs."""
     return stratified_interval([scores], statistic, level=level, resamples=resamples, seed=seed)
 
 
@@ -43,12 +43,12 @@ def stratified_interval(
     resamples: int = 2_000,
     seed: int = 0,
 ) -> tuple[float, float]:
-    """Returns the interval of a statistic over the runs of all tasks together; runs are redrawn within their task."""
+    """Returns the bootstrap interval (low, high) of a statistic over all tasks' runs, redrawn within each task."""
     return percentiles([statistic(row) for row in redraw_tasks(tasks, resamples, seed)], level)
 
 
 class Profile(NamedTuple):
-    """The share of runs above each threshold, with the pointwise interval around it."""
+    """The share of runs above each threshold, with a pointwise interval around it."""
 
     thresholds: list[float]
     share: list[float]
@@ -64,7 +64,7 @@ def performance_profile(
     resamples: int = 2_000,
     seed: int = 0,
 ) -> Profile:
-    """Returns the share of runs, of all tasks together, that score above each threshold; bootstrapped within tasks."""
+    """Returns the share of all tasks' runs that score above each threshold, with bootstrap intervals within tasks."""
     runs = np.concatenate([np.asarray(task, dtype=np.float64) for task in tasks])
     drawn = redraw_tasks(tasks, resamples, seed)
     bands = [percentiles((drawn > threshold).mean(axis=1), level) for threshold in thresholds]
@@ -77,9 +77,9 @@ def performance_profile(
 
 
 class Improvement(NamedTuple):
-    """The probability that a run of one method is better than one of another, with its interval.
+    """The probability that a run of one method is better than a run of another, with its interval and p-value.
 
-    `p_value` is the share of resamples in which it is at most one half, as evidence against "no better".
+    `p_value` is the share of resamples in which the probability is at most one half, as evidence against "no better".
     """
 
     probability: float
@@ -96,7 +96,10 @@ def probability_of_improvement(
     resamples: int = 2_000,
     seed: int = 0,
 ) -> Improvement:
-    """Returns the Mann-Whitney share of pairs of runs that ours win (ties count half), over tasks; bootstrapped."""
+    """Returns the probability that a run of ours beats one of theirs, averaged over tasks, with a bootstrap interval.
+
+    Both hold the scores of runs for each task; ties count half (Mann-Whitney).
+    """
     rng = np.random.default_rng(seed)
     pairs = [(np.asarray(a, np.float64), np.asarray(b, np.float64)) for a, b in zip(ours, theirs, strict=True)]
     estimate = float(np.mean([wins(a[None], b[None])[0] for a, b in pairs]))
@@ -106,7 +109,7 @@ def probability_of_improvement(
 
 
 def holm(p_values: Sequence[float], level: float = 0.05) -> list[bool]:
-    """Returns, per claim, whether it holds if all are made with a joint error of at most `level` (Holm, 1979)."""
+    """Returns one bool per p-value: True if its claim holds, with a joint error of at most `level` (Holm, 1979)."""
     order = np.argsort(p_values, kind="stable")
     holds = [False] * len(p_values)
     for rank, index in enumerate(order):
@@ -117,23 +120,23 @@ def holm(p_values: Sequence[float], level: float = 0.05) -> list[bool]:
 
 
 def percentiles(draws: Sequence[float] | np.ndarray, level: float) -> tuple[float, float]:
-    """Returns the interval that leaves out as many draws on both sides."""
+    """Returns the interval (low, high) of the middle `level` of the draws."""
     low, high = np.quantile(draws, [(1 - level) / 2, 1 - (1 - level) / 2])
     return float(low), float(high)
 
 
 def redraw(runs: np.ndarray, resamples: int, rng: np.random.Generator) -> np.ndarray:
-    """Draws bootstrap samples of some runs: [resamples, runs]."""
+    """Returns bootstrap samples of some runs, drawn with replacement: [resamples, runs]."""
     return runs[rng.integers(len(runs), size=(resamples, len(runs)))]
 
 
 def redraw_tasks(tasks: Sequence[Sequence[float]], resamples: int, seed: int) -> np.ndarray:
-    """Draws bootstrap samples of the runs of all tasks, each within its task: [resamples, runs of all]."""
+    """Returns bootstrap samples of all tasks' runs, each drawn within its task: [resamples, runs of all]."""
     rng = np.random.default_rng(seed)
     return np.concatenate([redraw(np.asarray(task, dtype=np.float64), resamples, rng) for task in tasks], axis=1)
 
 
 def wins(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Returns the share of pairs in which a run of `a` [resamples, runs] is above one of `b`."""
+    """Returns [resamples] the share of pairs of runs that `a` [resamples, runs] wins against `b`; ties count half."""
     difference = a[:, :, None] - b[:, None, :]
     return ((difference > 0) + 0.5 * (difference == 0)).mean(axis=(1, 2))

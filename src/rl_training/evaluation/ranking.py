@@ -13,14 +13,14 @@ DRAWS_AT_ONCE = 2_000_000  # numbers of one batch of resamples
 
 
 class Term(NamedTuple):
-    """A mean over what episodes hold: the sum of their numerators over that of their denominators."""
+    """A mean given by episode sums: the sum of the numerators over the sum of the denominators."""
 
     numerator: np.ndarray  # [episodes]
     denominator: np.ndarray
 
 
 class Standing(NamedTuple):
-    """A ranking of candidates, the best first, with intervals."""
+    """The order of candidates as indices, best first, with their scores and intervals in this order."""
 
     order: tuple[int, ...]
     scores: tuple[float, ...]
@@ -37,10 +37,11 @@ def compare(
     resamples: int = 2_000,
     seed: int = 0,
 ) -> Standing:
-    """Orders candidates by the first of their terms minus the second, if there is one.
+    """Orders candidates by their score, the first of their terms or, if there are two, the first minus the second.
 
-    Episodes are drawn again with replacement, the same for all candidates, so that what they have in common cancels in their
-    differences. What is wrong with the scores themselves, such as a model's error, no interval shows.
+    Intervals come from resamples of the episodes, the same for all candidates, so that what they have in common cancels
+    in their differences. Errors of the scores themselves, such as a model's, are in no interval. Raises ValueError
+    unless `level` is between 0 and 1.
     """
     if not 0 < level < 1:
         raise ValueError(f"level is {level}: choose a confidence between 0 and 1, such as 0.95")
@@ -68,14 +69,14 @@ def compare(
 
 
 def combine(sums: np.ndarray) -> np.ndarray:
-    """Turns [candidates, terms, 2, ...] into scores [candidates, ...]: the first mean minus the second."""
+    """Returns scores [candidates, ...] of sums [candidates, terms, 2, ...]: the first mean minus any second one."""
     with np.errstate(invalid="ignore", divide="ignore"):
         means = sums[:, :, 0] / sums[:, :, 1]
     return means[:, 0] if means.shape[1] == 1 else means[:, 0] - means[:, 1]
 
 
 def spearman(a: np.ndarray, b: np.ndarray) -> float | None:
-    """Returns the correlation of ranks, ties sharing theirs; None where one side has only ties."""
+    """Returns the rank correlation of two arrays, with mean ranks for ties; None if all numbers of one are equal."""
     ranks = [np.unique(x, return_inverse=True, return_counts=True) for x in (a, b)]
     means = [(np.cumsum(counts) - (counts - 1) / 2)[inverse] for _, inverse, counts in ranks]
     if any(np.ptp(mean) == 0 for mean in means):
