@@ -28,10 +28,11 @@ def evaluate_bandit(
     method: Method = "t",
     seed: int = 0,
 ) -> Report:
-    """Evaluates the expected reward per decision of a policy with probabilities `target` [n, actions] on a log.
+    """Returns a report on the expected reward per decision of the policy with probabilities `target` [n, actions].
 
     `predictions` [n, actions] are rewards from a model that has not seen the rows; without them ridge regressions are
-    cross-fitted.
+    cross-fitted. `estimator` names the estimate that answers. The report holds a refusal if the weights support no
+    estimate; an invalid argument raises ValueError.
     """
     target = check_target(log, target)
     predictions = cross_fit(log, seed=seed) if predictions is None else predictions
@@ -51,9 +52,10 @@ def compare_bandit(
     method: Method = "t",
     seed: int = 0,
 ) -> Report:
-    """Evaluates the candidate's expected reward minus the baseline's, paired on the same decisions.
+    """Returns a report on the candidate's expected reward minus the baseline's, paired on the same decisions.
 
-    The candidate is better with 97.5 % confidence if the 95 % interval is `above_zero`.
+    Both are probabilities [n, actions], and `predictions` are as in `evaluate_bandit`. The candidate is better with
+    97.5 % confidence if the 95 % interval is `above_zero`. An invalid argument raises ValueError.
     """
     candidate, baseline = check_target(log, candidate, "candidate"), check_target(log, baseline, "baseline")
     predictions = cross_fit(log, seed=seed) if predictions is None else predictions
@@ -74,10 +76,12 @@ def evaluate_episodes(
     method: Method = "t",
     seed: int = 0,
 ) -> Report:
-    """Evaluates the expected return of a policy that gives the logged actions the probabilities `target` [n].
+    """Returns a report on the expected return of a policy with probabilities `target` [n] of the logged actions.
 
-    With `values`, from other episodes, the doubly robust estimate answers; else the weighted per-decision one. `moments`, from
-    `ratio_moments` where the probabilities of all actions are known, let the diagnostics see weights that were not drawn.
+    With `values`, from other episodes, the doubly robust estimate answers; else the weighted per-decision one.
+    `moments`, from `ratio_moments` where the probabilities of all actions are known, let the diagnostics see weights
+    that were not drawn. The report holds a refusal if the weights support no estimate; an invalid argument raises
+    ValueError.
     """
     estimates, found = episode_estimates(log, target, values), {"target": diagnose_episodes(log, target, moments)}
     estimator = estimator or default_estimator(values)
@@ -98,7 +102,11 @@ def compare_episodes(
     method: Method = "t",
     seed: int = 0,
 ) -> Report:
-    """Evaluates the candidate's expected return minus the baseline's, paired; `values` and `moments` are of each."""
+    """Returns a report on the candidate's expected return minus the baseline's, paired on the same episodes.
+
+    Both are probabilities [n] of the logged actions; `values` and `moments` are pairs, of the candidate and the
+    baseline, as in `evaluate_episodes`.
+    """
     of_candidate, of_baseline = values if values is not None else (None, None)
     estimates = paired(episode_estimates(log, candidate, of_candidate), episode_estimates(log, baseline, of_baseline))
     ours, theirs = moments if moments is not None else (None, None)
@@ -109,7 +117,7 @@ def compare_episodes(
 
 
 def bandit_estimates(log: BanditLog, target: np.ndarray, predictions: np.ndarray) -> list[Estimate]:
-    """Returns the estimate of every one-step estimator."""
+    """Returns the estimate of every one-step estimator, in a fixed order."""
     return [
         bandit.direct_method(log, target, predictions),
         bandit.inverse_propensity(log, target),
@@ -120,7 +128,7 @@ def bandit_estimates(log: BanditLog, target: np.ndarray, predictions: np.ndarray
 
 
 def episode_estimates(log: EpisodeLog, target: np.ndarray, values: Values | None = None) -> list[Estimate]:
-    """Returns the estimate of every sequential estimator; of the doubly robust one if there are values."""
+    """Returns the estimate of every sequential estimator; fitted Q and the doubly robust one only with `values`."""
     estimates = [
         sequential.trajectory_importance_sampling(log, target),
         sequential.weighted_importance_sampling(log, target),
@@ -137,10 +145,10 @@ def episode_estimates(log: EpisodeLog, target: np.ndarray, values: Values | None
 
 
 def default_estimator(values: Values | None) -> str:
-    """Returns the name of the estimator that answers; values, if given, reduce variance without bias."""
+    """Returns the name of the estimator that answers by default: the doubly robust one if there are values."""
     return "weighted per-decision IS" if values is None else "sequential DR"
 
 
 def paired(candidate: list[Estimate], baseline: list[Estimate]) -> list[Estimate]:
-    """Returns the difference by every estimator."""
+    """Returns candidate minus baseline for every estimator; both lists must have the same order."""
     return [paired_difference(ours, theirs) for ours, theirs in zip(candidate, baseline, strict=True)]

@@ -16,7 +16,7 @@ COLUMNS = ("estimator", "value", "std. error", "low", "high")
 
 @dataclass(frozen=True)
 class EstimatorRow:
-    """One estimator's value, with its two-sided interval."""
+    """One estimator's value, with its standard error, bias bound and two-sided interval."""
 
     estimator: str
     value: float
@@ -28,7 +28,10 @@ class EstimatorRow:
 
 @dataclass(frozen=True)
 class Report:
-    """The evaluation of a policy by a log. A refused one holds no estimates, so that none is used by accident."""
+    """The result of an off-policy evaluation: estimates with intervals and diagnostics, or a refusal.
+
+    A refused report holds no estimates, so that none is used by accident.
+    """
 
     estimand: str
     estimator: str
@@ -46,7 +49,7 @@ class Report:
 
     @property
     def value(self) -> float | None:
-        """The answering row's estimate."""
+        """The estimate of the estimator that answers; None if the report is a refusal."""
         return next((row.value for row in self.rows if row.estimator == self.estimator), None)
 
     @property
@@ -56,7 +59,7 @@ class Report:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The diagnostics' warnings, each with its policy."""
+        """The warnings of all diagnostics, each beginning with its policy's name."""
         return tuple(f"{policy}: {text}" for policy, found in self.diagnostics.items() for text in found.warnings)
 
     def to_json(self) -> str:
@@ -91,9 +94,10 @@ def build_report(
     method: Method = "t",
     seed: int = 0,
 ) -> Report:
-    """Puts estimates into a report, unless a policy's diagnostics refuse.
+    """Returns a report of the estimates, or a refusal without them if the diagnostics of a policy refuse.
 
-    A row for which the method is not defined, such as a Bernstein bound of a self-normalised estimate, gets no interval.
+    A row for which the method is not defined, such as a Bernstein bound of a self-normalised estimate, gets an infinite
+    interval. Raises ValueError if no estimate has the name `estimator`.
     """
     refusals = [f"{policy}: {found.refusal}" for policy, found in diagnostics.items() if found.refusal]
     if refusals:
@@ -117,7 +121,7 @@ def build_report(
 
 
 def finite(value: object) -> object:
-    """Replaces infinities and NaN, which JSON does not have, by None."""
+    """Returns a copy of nested values for JSON, with None in place of infinities and NaN."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
@@ -128,13 +132,13 @@ def finite(value: object) -> object:
 
 
 def cells(row: EstimatorRow, *, chosen: bool) -> tuple[str, ...]:
-    """Returns the cells of one line of the table."""
+    """Returns the texts of one row's table cells; "*" marks the estimator that answers."""
     numbers = (row.value, row.standard_error, row.low, row.high)
     return (f"{'*' if chosen else ' '} {row.estimator}", *(f"{number:.4f}" for number in numbers))
 
 
 def table(lines: Sequence[Sequence[str]]) -> list[str]:
-    """Returns lines with aligned columns, the first to the left and numbers to the right."""
+    """Returns the lines of a text table with aligned columns, the first to the left and the others to the right."""
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     return [
         "  ".join([line[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(line[1:], widths[1:], strict=True))])
@@ -143,7 +147,7 @@ def table(lines: Sequence[Sequence[str]]) -> list[str]:
 
 
 def summary(policy: str, found: Diagnostics) -> str:
-    """Returns one line of diagnostics."""
+    """Returns the diagnostics of one policy as one line of text."""
     support = "unknown" if found.unsupported_mass is None else f"{found.unsupported_mass:.1%}"
     return (
         f"{policy}: effective sample size {found.effective_sample_size:.1f} of {found.num_clusters} clusters "

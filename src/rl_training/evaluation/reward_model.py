@@ -17,7 +17,7 @@ FitRewardModel = Callable[[np.ndarray, np.ndarray, np.ndarray, int], Predict]
 
 
 class Outcomes(NamedTuple):
-    """Every reward that a log knows."""
+    """The known rewards of a log, one per entry, each with its row and action."""
 
     rows: np.ndarray
     actions: np.ndarray
@@ -29,7 +29,10 @@ class Outcomes(NamedTuple):
 
 
 def outcomes_of(log: BanditLog, usable: np.ndarray) -> Outcomes:
-    """Returns the outcomes of the usable rows; a known reward whose action was also drawn counts once."""
+    """Returns the rewards of rows in `usable` (bool [n]), and rewards of other actions that are known in any row.
+
+    A known reward whose action was also drawn counts once.
+    """
     rows = np.flatnonzero(usable)
     if log.beside_actions is not None and log.beside_rewards is not None:
         return with_those_besides(log, rows, log.beside_actions, log.beside_rewards)
@@ -48,10 +51,10 @@ def outcomes_of(log: BanditLog, usable: np.ndarray) -> Outcomes:
 def with_those_besides(
     log: BanditLog, rows: np.ndarray, beside_actions: np.ndarray, beside_rewards: np.ndarray
 ) -> Outcomes:
-    """Returns the outcomes of the rows and of actions that were tried besides, as far as they were seen.
+    """Returns the rewards of actions drawn in `rows`, and all seen rewards of actions that were tried besides.
 
-    An action that was sure to be drawn is known in its row whatever was tried besides. That is used only if no such reward is
-    missing: which ones are might depend on what was tried besides.
+    An action that was sure to be drawn is known in its row whatever was tried besides. That is used only if no such
+    reward is missing: which ones are might depend on what was tried besides.
     """
     others = np.flatnonzero((beside_actions >= 0) & ~np.isnan(beside_rewards))
     sure = log.taken(log.propensities) == 1
@@ -73,12 +76,12 @@ def cross_fit(
     rows: np.ndarray | None = None,
     earlier_rows: bool = False,
 ) -> np.ndarray:
-    """Returns [n, actions] predictions of models that saw no row of the row's cluster, and of `rows` (bool [n]) only.
+    """Returns [n, actions] predicted rewards, each row's from models that were fitted to other clusters than its own.
 
     A model that has seen the row would hide part of its own error, and the doubly robust interval would be too short.
-    With `earlier_rows`, rows of the same cluster that stand before the row in the log correct its prediction
-    (`expected_residuals`): for logs in order of time, in which a row's reward does not depend on actions of later rows.
-    Rewards that are known in a row are their own prediction.
+    Only `rows` (bool [n]; None: all) are fitted to. With `earlier_rows`, rows of the same cluster that stand before the
+    row in the log correct its prediction (`expected_residuals`): for logs in order of time, in which a row's reward
+    does not depend on actions of later rows. Rewards that are known in a row are their own prediction.
     """
     fit = fit_ridge if fit is None else fit
     features = np.zeros((len(log.rewards), 0)) if log.features is None else log.features
@@ -107,12 +110,15 @@ def cross_fit(
 
 
 def taken(values: np.ndarray, actions: np.ndarray) -> np.ndarray:
-    """Returns, from an array [n, actions], the entry of each row's action."""
+    """Returns [n] each row's entry of `values` [n, actions] for its action."""
     return values[np.arange(len(actions)), actions]
 
 
 def assign_folds(clusters: np.ndarray, folds: int, seed: int) -> np.ndarray:
-    """Returns [n] the fold of each row: whole clusters, in random order, dealt out evenly."""
+    """Returns [n] the number of each row's fold: whole clusters, in random order, dealt out evenly.
+
+    Raises ValueError unless `folds` is between 2 and the number of clusters.
+    """
     num_clusters = int(clusters.max()) + 1
     if not 2 <= folds <= num_clusters:
         raise ValueError(
@@ -125,9 +131,10 @@ def assign_folds(clusters: np.ndarray, folds: int, seed: int) -> np.ndarray:
 def fit_ridge(
     features: np.ndarray, actions: np.ndarray, rewards: np.ndarray, num_actions: int, *, penalty: float = 1.0
 ) -> Predict:
-    """Fits a ridge regression per action, with a free intercept; without features, the mean per action.
+    """Fits a ridge regression of rewards for each action, and returns the function from features to predictions.
 
-    An action that was never taken gets the mean reward of all rows.
+    The intercept is not penalised, so without features (d = 0) predictions are the mean per action. An action that was
+    never taken gets the mean reward of all rows.
     """
     slopes = np.zeros((features.shape[1], num_actions))
     intercepts = np.full(num_actions, rewards.mean())

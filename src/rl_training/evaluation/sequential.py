@@ -16,43 +16,62 @@ from rl_training.evaluation.unseen import Unseen
 
 
 def step_ratios(log: EpisodeLog, target_probabilities: np.ndarray) -> np.ndarray:
-    """Returns [episodes, longest] target over behaviour probability of each action; 1 after the end."""
+    """Returns [episodes, longest] target over behaviour probability of each logged action; 1 after an episode's end.
+
+    `target_probabilities` [n] are the target policy's, of the logged actions. Raises ValueError if one is negative,
+    above 1 (unless densities) or not finite.
+    """
     probabilities = np.asarray(target_probabilities, dtype=np.float64)
     check_taken("target", probabilities, len(log.rewards), densities=log.densities, zero_allowed=True)
     return log.padded(probabilities / log.propensities, 1.0)
 
 
 def trajectory_weights(log: EpisodeLog, target_probabilities: np.ndarray) -> np.ndarray:
-    """Returns [episodes] the product of an episode's ratios."""
+    """Returns [episodes] the product of each episode's ratios of target to behaviour probability."""
     return step_ratios(log, target_probabilities).prod(axis=1)
 
 
 def returns(log: EpisodeLog) -> np.ndarray:
-    """Returns [episodes] the discounted sum of an episode's rewards."""
+    """Returns [episodes] the discounted sum of each episode's logged rewards."""
     return log.padded(log.rewards, 0.0) @ log.discounts()
 
 
 def trajectory_importance_sampling(log: EpisodeLog, target: np.ndarray) -> Estimate:
-    """Returns the mean of returns times whole-episode weights: unbiased; its spread grows with the horizon."""
+    """Estimates a policy's expected return by the mean of returns times whole-episode weights: unbiased.
+
+    `target` [n] are the policy's probabilities of the logged actions. The spread grows with the episodes' length.
+    """
     terms = trajectory_weights(log, target) * returns(log)
     return ratio_estimate("trajectory IS", terms, np.ones_like(terms), log.cluster_index)
 
 
 def weighted_importance_sampling(log: EpisodeLog, target: np.ndarray) -> Estimate:
-    """Returns the weighted mean of returns: within the range seen; its bias vanishes with many episodes."""
+    """Estimates a policy's expected return by the mean of returns weighted by whole-episode weights.
+
+    `target` [n] are the policy's probabilities of the logged actions. The value is within the range of returns seen;
+    its bias vanishes with many episodes.
+    """
     weights = trajectory_weights(log, target)
     return ratio_estimate("weighted IS", weights * returns(log), weights, log.cluster_index)
 
 
 def per_decision_importance_sampling(log: EpisodeLog, target: np.ndarray) -> Estimate:
-    """Weights each reward by the ratios up to its own step only: unbiased, and steadier than whole-episode weights."""
+    """Estimates a policy's expected return, each reward weighted by the ratios up to its own step: unbiased.
+
+    `target` [n] are the policy's probabilities of the logged actions. The spread is smaller than with whole-episode
+    weights.
+    """
     weights = step_ratios(log, target).cumprod(axis=1)
     terms = (weights * log.padded(log.rewards, 0.0)) @ log.discounts()
     return ratio_estimate("per-decision IS", terms, np.ones_like(terms), log.cluster_index)
 
 
 def weighted_per_decision(log: EpisodeLog, target: np.ndarray) -> Estimate:
-    """Sums weighted mean rewards over steps, with per-decision weights normalised to mean 1 at every step."""
+    """Estimates a policy's expected return by the sum over steps of the weighted mean reward.
+
+    `target` [n] are the policy's probabilities of the logged actions. Weights are the ratios up to a step, with mean 1
+    at every step; the value is NaN if all weights of a step are 0.
+    """
     weights = step_ratios(log, target).cumprod(axis=1)
     rewards, discounts = log.padded(log.rewards, 0.0), log.discounts()
     mean_weights = weights.mean(axis=0)
@@ -64,7 +83,10 @@ def weighted_per_decision(log: EpisodeLog, target: np.ndarray) -> Estimate:
 
 
 def fitted_value(log: EpisodeLog, state_values: np.ndarray) -> Estimate:
-    """Returns the mean of given values at the episodes' first states: only as right as the model behind them."""
+    """Estimates a policy's expected return by the mean of its given values [n] at the episodes' first states.
+
+    The estimate is as right as the model behind the values.
+    """
     first = np.flatnonzero(np.diff(log.episodes, prepend=-1))
     values = checked_column("state_values", state_values, len(log.rewards))[first]
     return ratio_estimate("fitted Q alone", values, np.ones_like(values), log.cluster_index)
@@ -73,10 +95,11 @@ def fitted_value(log: EpisodeLog, state_values: np.ndarray) -> Estimate:
 def sequential_doubly_robust(
     log: EpisodeLog, target: np.ndarray, action_values: np.ndarray, state_values: np.ndarray
 ) -> Estimate:
-    """Adds per-decision IS of the residuals to given value estimates: unbiased for any of them (arXiv:1511.03722).
+    """Estimates a policy's expected return by given values plus weighted residuals (arXiv:1511.03722).
 
-    `action_values` [n] are the target's Q of the actions taken, `state_values` [n] its V of the same states. They must not
-    have been fitted to the same episodes.
+    `target` [n] are the policy's probabilities of the logged actions, `action_values` [n] its Q of these actions,
+    `state_values` [n] its V of the same states. The estimate is unbiased for any values that were not fitted to the
+    same episodes.
     """
     ratios = step_ratios(log, target)
     rewards = log.padded(log.rewards, 0.0)
@@ -90,7 +113,7 @@ def sequential_doubly_robust(
 
 
 def unseen_ends(log: EpisodeLog, ratios: np.ndarray, q: np.ndarray) -> Unseen | None:
-    """Returns weighted residuals of episodes with the least or largest possible last reward; None without a range."""
+    """Returns [episodes] weighted residuals for the least and the largest last reward; None without a range."""
     if log.reward_range is None:
         return None
     index, last = np.arange(len(q)), np.bincount(log.episodes) - 1

@@ -10,7 +10,7 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class Unseen:
-    """Terms of an estimate's sum for outcomes at either end of the rewards' range, of everything that could have been tried."""
+    """The terms that an estimate's sum gets from the least and the largest reward of everything that could be tried."""
 
     least: np.ndarray
     """[n] or [n, actions]: the term of a try with the least possible reward."""
@@ -22,26 +22,27 @@ class Unseen:
     """[n]"""
 
     def minus(self, other: Unseen) -> Unseen:
-        """Returns the terms of a difference of two estimates on the same log."""
+        """Returns the terms of this estimate minus another one on the same log."""
         return replace(self, least=self.least - other.least, most=self.most - other.most)
 
     def times(self, factor: float) -> Unseen:
-        """Returns the terms of a multiple of the estimate."""
+        """Returns the terms of this estimate times a factor."""
         return replace(self, least=self.least * factor, most=self.most * factor)
 
     @property
     def influence(self) -> tuple[float, float]:
-        """The influence of a cluster whose outcome is the worst for the estimate, and of one whose is the best."""
+        """The influence of a cluster with the worst outcome (at most 0), and of one with the best (at least 0)."""
         per_row = (int(self.clusters.max()) + 1) / len(self.clusters)
         worst = self.typical(np.maximum(-np.minimum(self.least, self.most), 0.0))
         best = self.typical(np.maximum(self.least, self.most).clip(min=0.0))
         return -worst * per_row, best * per_row
 
     def typical(self, sizes: np.ndarray) -> float:
-        """Returns the root mean square of a cluster's sum of large terms, over clusters in which one is tried.
+        """Returns the root mean square of a cluster's sum of large terms, over clusters in which one is tried; else 0.
 
-        Large is half of the largest size that the log is expected to try once, or more, and counts as at most this size. So sizes
-        that are hardly ever tried play no part, and the many small ones of often tried actions do not hide the few large ones.
+        Large is half of the largest size that the log is expected to try once, or more, and counts as at most this
+        size. So sizes that are hardly ever tried play no part, and the many small ones of often tried actions do not
+        hide the few large ones.
         """
         place = np.nonzero(sizes * self.chance)
         if not len(place[0]):

@@ -11,7 +11,7 @@ LEAST_REST = 1e-3  # of the variance is a row's own, even where rows of one acti
 
 
 class Components(NamedTuple):
-    """The variance of rewards around their predictions, by source."""
+    """The variance of rewards around their predictions, in three parts by source."""
 
     cluster: float  # the same for all rows of a cluster: its difficulty
     action: float  # the same for rows of a cluster with one action
@@ -21,10 +21,11 @@ class Components(NamedTuple):
 def variance_components(
     residuals: np.ndarray, actions: np.ndarray, clusters: np.ndarray, num_actions: int
 ) -> Components:
-    """Estimates components by mean products of two rows of a cluster, of one action or two; clusters count by rows.
+    """Estimates the components from the mean product of two rows' residuals, of one cluster or of one action in it.
 
-    Where rows of different actions agree almost always (`SHARED`), they may all report one outcome of the whole cluster, which
-    depends on the row's own action: then no row says anything about another.
+    Clusters count by their rows. Where rows of different actions agree almost always (`SHARED`), they may all report
+    one outcome of the whole cluster, which depends on the row's own action: then no row says anything about another,
+    and `rest` is all of the variance.
     """
     num_clusters = int(clusters.max()) + 1
     sums, counts = action_sums(residuals, actions, clusters, num_clusters, num_actions)
@@ -47,7 +48,7 @@ def variance_components(
 def action_sums(
     values: np.ndarray, actions: np.ndarray, clusters: np.ndarray, num_clusters: int, num_actions: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the sums and counts of values by cluster and action: [clusters, actions]."""
+    """Returns two arrays [clusters, actions]: the sums and the counts of values by cluster and action."""
     key, shape = clusters * num_actions + actions, (num_clusters, num_actions)
     total = num_clusters * num_actions
     return np.bincount(key, values, total).reshape(shape), np.bincount(key, minlength=total).reshape(shape)
@@ -64,10 +65,10 @@ def expected_residuals(
 ) -> np.ndarray:
     """Returns [n, actions] the best linear guess of every action's residual, from the cluster's earlier outcomes.
 
-    Outcomes have a residual, an action, the number of their row, and whether they come `first`: known in the row whatever action
-    is drawn, so that they count in their own row too. `clusters` [n] are of the rows. Outcomes of later rows never count: an
-    outcome that was there before the row's action was drawn leaves a correction by its propensity unbiased, even where later
-    rows depend on it (a retry after a failure).
+    Outcomes have a residual, an action, the number of their row, and whether they come `first`: known in the row
+    whatever action is drawn, so that they count in their own row too. `clusters` [n] are of the rows. Outcomes of later
+    rows never count: an outcome that was there before the row's action was drawn leaves a correction by its propensity
+    unbiased, even where later rows depend on it (a retry after a failure).
     """
     sums, counts = earlier_sums(residuals, actions, rows, first, clusters, num_actions)
     if components.cluster + components.action == 0:
@@ -90,7 +91,10 @@ def earlier_sums(
     clusters: np.ndarray,
     num_actions: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns [n, actions] sums and counts of the cluster's outcomes in earlier rows, and of those that come first."""
+    """Returns two arrays [n, actions]: sums and counts of the outcomes in earlier rows of the row's cluster.
+
+    Outcomes in `first` (bool) count in their own row, too.
+    """
     order = np.argsort(clusters, kind="stable")
     is_start = np.diff(clusters[order], prepend=-1) != 0
     start = np.maximum.accumulate(np.where(is_start, np.arange(len(order)), 0))
@@ -105,5 +109,5 @@ def earlier_sums(
 
 
 def by_row(values: np.ndarray, actions: np.ndarray, rows: np.ndarray, num_rows: int, num_actions: int) -> np.ndarray:
-    """Returns the sums of values by row and action: [rows, actions]."""
+    """Returns the sums of values by row and action: [num_rows, actions]."""
     return np.bincount(rows * num_actions + actions, values, num_rows * num_actions).reshape(num_rows, num_actions)
