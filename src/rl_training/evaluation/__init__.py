@@ -100,9 +100,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Imports `fitted_q`, `off_policy`, `rank` or `normalized_score` on first use; AttributeError for other names.
+    """Imports `fitted_q`, `off_policy`, `rank` or `normalized_score` on first use, as the rest needs numpy only.
 
-    The rest of the package needs numpy only, these need torch and the layers above.
+    Raises AttributeError for other names.
     """
     if name in ("fitted_q", "off_policy", "rank"):
         from rl_training.api import off_policy_evaluation

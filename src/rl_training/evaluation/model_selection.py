@@ -125,7 +125,10 @@ def critic_terms(values: CriticValues, data: Dataset, criterion: Criterion, succ
 
 
 def successes(returns: np.ndarray, share: float) -> np.ndarray:
-    """Returns a bool [episodes], True for the `share` with the highest returns and ties; ConfigError if that is all."""
+    """Returns a bool [episodes], True for the `share` with the highest returns, ties included.
+
+    Raises ConfigError if that is every episode.
+    """
     good = returns >= np.quantile(returns, 1 - share, method="higher")
     if good.all():
         raise ConfigError(

@@ -75,7 +75,10 @@ class Executor:
         return 0
 
     def iterate(self, due: Due) -> Learned:
-        """Takes a whole iteration, env steps included, and returns its metrics; TypeError if it is taken in parts."""
+        """Takes a whole iteration, env steps included, and returns its metrics.
+
+        Raises TypeError in executors that take iterations in parts.
+        """
         raise TypeError("this iteration is taken in parts: collect, then learn")
 
     def learn(self, passes: Sequence[Pass], due: Due, run: Prepare | None = None) -> Learned:
