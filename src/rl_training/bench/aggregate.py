@@ -12,7 +12,10 @@ THRESHOLDS = [number / 40 for number in range(61)]  # 0 to 1.5
 
 @dataclass(frozen=True)
 class Aggregate:
-    """Summaries of normalised scores with 95 % intervals; runs are drawn anew within their cell."""
+    """The IQM, the optimality gap and the profile of normalised scores over several cells, with 95 % intervals.
+
+    The intervals come from bootstrap samples in which runs are drawn anew within their cell.
+    """
 
     cells: int
     iqm: float
@@ -37,7 +40,7 @@ class Aggregate:
 
 
 def aggregate(cells: Sequence[Sequence[float]]) -> Aggregate | None:
-    """Summarises the normalised scores of every cell; None without any."""
+    """Returns a summary of the normalised scores of every cell's runs; None if there are no cells."""
     if not cells:
         return None
     together = [score for scores in cells for score in scores]

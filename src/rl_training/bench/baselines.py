@@ -1,6 +1,6 @@
-"""Published results that ours are held against, and what needs no learning: the ends of the scale for scores.
+"""Published results to compare with, and floors, the returns of policies that learn nothing: the ends of the scale.
 
-Which return a published result is of (training episodes or evaluations) decides which of ours is compared.
+Training returns are compared with published training returns, evaluations with published evaluations.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Baseline:
-    """Mean and standard deviation over the seeds of a published result."""
+    """The mean and standard deviation of a published result over its seeds, with the kind of return and the source."""
 
     mean: float
     std: float
@@ -22,7 +22,7 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Floor:
-    """Mean and standard deviation over episodes of the best way to act that looks at nothing."""
+    """The mean and standard deviation of episode returns of the best policy that ignores observations."""
 
     mean: float
     std: float

@@ -15,7 +15,7 @@ PLAIN = "dqn-cartpole-100k"
 
 @dataclass(frozen=True)
 class Comparison:
-    """The difference of two cells in standard errors, and how likely a run of the first is the better one."""
+    """The difference of two cells' mean scores, its standard error, and the probability that the first is better."""
 
     ours: str
     other: str
@@ -46,7 +46,10 @@ def compare(folder: Path, ours: str, other: str, limit: float) -> Comparison:
 
 
 def comparisons(folder: Path, names: list[str]) -> list[Comparison]:
-    """Compares cells with the peer's of the same name, and variants of DQN with DQN, if both have two seeds or more."""
+    """Returns comparisons of cells with the peer's cell of the same name, and of variants of DQN with DQN.
+
+    Pairs are left out if one of their cells has fewer than two seeds.
+    """
     pairs = [(name, f"{name}-sb3", 2.0) for name in names if f"{name}-sb3" in names]
     variants = [name for name in names if name.endswith("-cartpole-100k") and name != PLAIN]
     pairs += [(name, PLAIN, 2.33) for name in variants]
@@ -55,5 +58,5 @@ def comparisons(folder: Path, names: list[str]) -> list[Comparison]:
 
 
 def better(found: list[Comparison]) -> list[bool]:
-    """Returns, per comparison, whether the first method is better, all claimed together (Holm, 5 %)."""
+    """Returns one bool per comparison: True if ours is better, with a joint error of at most 5 % (Holm)."""
     return holm([one.improvement.p_value for one in found])

@@ -13,7 +13,10 @@ FREE_SECTIONS = ("checkpoint.", "data.")
 
 
 def drift(cell: str, records: list[Record]) -> list[str]:
-    """Returns the settings in which runs differ from their cell; those that an old record lacks are not compared."""
+    """Returns a text for each setting in which stored runs differ from the cell's config, such as "key old (now new)".
+
+    Settings that an old record lacks, and those that do not change what is learned, are not compared.
+    """
     changed: dict[str, str] = {}
     for record in records:
         now = flatten(frozen_config(cell, record.get("seed", 0)).to_mapping())

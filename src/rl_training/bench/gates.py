@@ -18,7 +18,7 @@ POWER = 1.96 + 0.8416  # two-sided 5 %, power 80 %
 
 @dataclass(frozen=True)
 class Verdict:
-    """The results of a cell's seeds, compared with its gate and with the published result if there is one."""
+    """The results of a cell's seeds, compared with its gate and, if there is one, with a published result."""
 
     cell: str
     seeds: int
@@ -33,7 +33,7 @@ class Verdict:
 
     @property
     def met(self) -> bool | None:
-        """True if the gate or, without one, the rule is met; None if there is neither."""
+        """True if the gate (or, without one, the rule) is met and every seed learned something; None without both."""
         if self.gate is not None:
             return self.mean >= self.gate and not self.at_floor
         if self.rule is not None and self.measured is not None:
@@ -42,7 +42,7 @@ class Verdict:
 
 
 def judge(cell: str, records: list[Record]) -> Verdict:
-    """Judges the stored runs of a cell, all of them."""
+    """Returns the verdict on all stored runs of a cell."""
     scores = scores_of(records)
     baseline = BASELINES.get(cell)
     rule = measured = None
@@ -70,14 +70,14 @@ def threshold(baseline: Baseline, seeds: int) -> float:
 
 
 def reached_blindly(floor: Floor) -> float:
-    """Returns the score that 99 of 100 evaluations without learning stay below: up to it, nothing was learned."""
+    """Returns the score that 99 of 100 evaluations of a policy that ignores observations stay below."""
     return floor.mean + ONE_PERCENT * floor.std / math.sqrt(EVALUATED)
 
 
 def normalised(cell: str, records: list[Record]) -> list[float] | None:
-    """Returns runs on a scale where 0 is the floor and 1 the published mean (else the gate); None without both.
+    """Returns runs' scores on a scale with the floor at 0, the published mean (else the gate) at 1; None without both.
 
-    What a published mean is of, training episodes or evaluations, is what is taken of ours.
+    If the published mean is of training episodes, the runs' training returns are taken, otherwise their scores.
     """
     baseline, floor = BASELINES.get(cell), FLOORS.get(environment_of(records[0]))
     one = baseline.mean if baseline else LEARNING[cell].gate if cell in LEARNING else None
@@ -89,12 +89,12 @@ def normalised(cell: str, records: list[Record]) -> list[float] | None:
 
 
 def detectable(seeds: int) -> float:
-    """Returns the difference, in standard deviations, that so many seeds of each method show 4 times out of 5."""
+    """Returns the difference of two methods, in standard deviations, that so many seeds each find 4 times out of 5."""
     return POWER * math.sqrt(2 / seeds)
 
 
 def power_note(seeds: int, cells: int) -> str:
-    """Returns sentences on what so many seeds and cells can and cannot show."""
+    """Returns sentences on the differences that so many seeds and cells can show."""
     return (
         f"With {seeds} seeds each, a difference of {detectable(seeds):.1f} standard deviations between two methods is "
         f"found 4 times out of 5 (two-sided, 5 %); smaller ones need more seeds: 7 for 1.5, 16 for 1. Of {cells} cells "

@@ -30,7 +30,7 @@ LEARNING_PEERS = ("sb3",)  # those with programs and settings for cells of ours
 
 
 class Evaluations(Callback):
-    """Keeps every evaluation."""
+    """A callback that stores the step and mean return of every evaluation, and the success rate if there is one."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[int, float]] = []
@@ -43,7 +43,7 @@ class Evaluations(Callback):
 
 
 def choose_cells(suite: str, cells: Sequence[str]) -> list[str]:
-    """Returns the cells of a suite, or those that were named."""
+    """Returns the named cells or, if none are named, those of the suite; raises ValueError for an unknown name."""
     unknown = [name for name in cells if name not in LEARNING]
     if unknown:
         raise ValueError(f"--cells {unknown[0]!r} is not known: use {', '.join(LEARNING)}")
@@ -51,7 +51,10 @@ def choose_cells(suite: str, cells: Sequence[str]) -> list[str]:
 
 
 def parse_seeds(text: str) -> list[int]:
-    """Reads seeds: `5` means the seeds 0 to 4; with a comma these very seeds, as in `0,7` or `3,`."""
+    """Returns the seeds that a text names: `5` means 0 to 4; with a comma these very seeds, as in `0,7` or `3,`.
+
+    Raises ValueError if the text names no seed.
+    """
     try:
         numbers = [int(part) for part in text.split(",") if part]
     except ValueError as error:
@@ -63,7 +66,10 @@ def parse_seeds(text: str) -> list[int]:
 
 
 def frozen_config(name: str, seed: int, settings: Sequence[str] = ()) -> RunConfig:
-    """Returns the config of a cell's preset with its overrides, with the same evaluations as all cells."""
+    """Returns the config of a cell's preset with the cell's overrides, then `settings`, such as "algorithm.gamma=0.9".
+
+    All cells get the same evaluations: 10 episodes, at every 20th of the budget.
+    """
     cell = LEARNING[name]
     values = load_config_values(cell.preset)
     for assignment in (*cell.overrides, *settings):
@@ -75,7 +81,7 @@ def frozen_config(name: str, seed: int, settings: Sequence[str] = ()) -> RunConf
 
 
 def override(values: dict, assignment: str) -> dict:
-    """Applies a change like `--set`, but a whole section may be replaced."""
+    """Returns the values with one change such as "env.n_envs=2"; a key without a dot replaces a whole section."""
     key, _, text = assignment.partition("=")
     return apply_override(values, assignment) if "." in key else values | {key: parse_yaml(text)}
 
@@ -83,7 +89,10 @@ def override(values: dict, assignment: str) -> dict:
 def run_one(
     name: str, seed: int, folder: Path, settings: Sequence[str] = (), say: Callable[[str], None] = print
 ) -> None:
-    """Trains one seed of a cell and writes its record, unless it is there."""
+    """Trains one seed of a cell and writes its record as JSON in the folder; does nothing if the record exists.
+
+    `settings` are changes to the cell's config; `say` gets one line about the result.
+    """
     target = seed_file(folder, name, seed)
     if target.exists():
         return
@@ -124,7 +133,11 @@ def run_one(
 def run_peer(
     name: str, peer: str, seeds: Sequence[int], folder: Path, given: Mapping[str, Path], say: Callable[[str], None]
 ) -> None:
-    """Runs the same cell by another library, in an environment of its own; failures are printed, not raised."""
+    """Trains a cell's seeds by another library, in processes that write the records; skips seeds with a record.
+
+    Failures are said (`say`), not raised. `given` are interpreters by peer's name; without one an environment is
+    installed.
+    """
     cell = read_json(SCRIPTS / f"{peer}_learn.json").get(name)  # our preset in its words
     if cell is None:
         say(f"{name}: no settings for {peer}")

@@ -8,7 +8,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class LearningCell:
-    """A preset with its gate: the mean over seeds must reach it."""
+    """A preset with changes to it, the gate that the mean score over seeds must reach, and a published result."""
 
     preset: str
     gate: float | None

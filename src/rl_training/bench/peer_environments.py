@@ -31,11 +31,14 @@ SCRIPTS = Path(__file__).parents[3] / "benchmarks" / "peers"  # in a checkout, n
 
 
 class PeerUnavailableError(ValueError):
-    """A peer cannot be measured here; the message says why."""
+    """An error for a peer, another library, that cannot be measured on this machine; the message is the reason."""
 
 
 def parse_peers(text: str, known: Collection[str] = tuple(PEERS)) -> list[str]:
-    """Reads the names in `sb3,sbx`; none in an empty text."""
+    """Returns the names in a text such as `sb3,sbx`, each once; [] for an empty text.
+
+    Raises ValueError for an unknown name, or if the programs of peers are missing.
+    """
     names = [name for name in text.split(",") if name]
     unknown = [name for name in names if name not in known]
     if unknown:
@@ -49,7 +52,7 @@ def parse_peers(text: str, known: Collection[str] = tuple(PEERS)) -> list[str]:
 
 
 def parse_pythons(assignments: list[str]) -> dict[str, Path]:
-    """Reads the interpreters in `sb3=PATH`; each must exist."""
+    """Returns interpreters by peer's name from texts such as `sb3=PATH`; raises ValueError if one does not exist."""
     pythons = {}
     for text in assignments:
         name, equals, path = text.partition("=")
@@ -62,7 +65,10 @@ def parse_pythons(assignments: list[str]) -> dict[str, Path]:
 
 
 def requirements(name: str) -> list[str]:
-    """Returns a peer's packages, with torch's local version (`+cpu`): a large build never replaces a small one."""
+    """Returns the packages to install for a peer, such as "torch==2.9.0+cpu", as many as possible in our versions.
+
+    Torch keeps its local version (`+cpu`), so that a large build never replaces a small one.
+    """
     found = []
     for package in SHARED[:1] if name in FROM_DATA else SHARED:
         try:
@@ -73,7 +79,11 @@ def requirements(name: str) -> list[str]:
 
 
 def find_python(name: str, given: Mapping[str, Path], cache: Path | None = None) -> Path:
-    """Returns the peer's interpreter; installs it on first use, and raises `PeerUnavailableError` where that fails."""
+    """Returns the path of the peer's interpreter, from `given` or of an environment that is installed on first use.
+
+    `cache` is the folder for such environments (None: the cache folder). Raises PeerUnavailableError if installing
+    fails.
+    """
     if name in given:
         return given[name]
     wanted = requirements(name)

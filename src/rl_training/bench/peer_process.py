@@ -18,9 +18,10 @@ CLOSE_LIMIT = 10  # seconds to end in once nothing more is asked
 
 
 class Peer:
-    """One peer at one piece of work; raises `PeerUnavailableError` with what it said last where it cannot do it.
+    """A process that runs another library on one piece of work, and measures its speed when asked.
 
-    `limit` is in seconds: to start, to warm up and for every measurement.
+    `limit` is in seconds: to start, to warm up and for every measurement. Construction and `measure` raise
+    PeerUnavailableError, with the last line that the process wrote, if it fails or exceeds the limit.
     """
 
     def __init__(self, name: str, python: Path, work: dict, script: Path | None = None, *, limit: float) -> None:
@@ -41,7 +42,10 @@ class Peer:
         self.versions = self.read()
 
     def read(self) -> dict:
-        """Returns the next answer; a process that gives none within the limit, or before an interruption, is killed."""
+        """Waits for the process's next answer and returns it; raises PeerUnavailableError if there is none.
+
+        The process is killed if it gives no answer within `limit` seconds, or if the wait is interrupted.
+        """
         assert self.process.stdout is not None
         late = threading.Event()
 
@@ -83,7 +87,10 @@ class Peer:
         return said[-1][:300] if said else ""
 
     def measure(self, num_steps: int) -> float:
-        """Returns the peer's steps per second over so many steps."""
+        """Asks the process to take `num_steps` steps and returns its steps per second.
+
+        Raises PeerUnavailableError if the process fails or exceeds the limit.
+        """
         assert self.process.stdin is not None
         with suppress(BrokenPipeError):  # it died: reading says of what
             self.process.stdin.write(json.dumps({"steps": num_steps}) + "\n")
@@ -98,7 +105,7 @@ class Peer:
                 os.killpg(self.process.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """Closes the peer's input and waits for its end."""
+        """Closes the process's input and waits for its end; kills it after 10 s."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         with suppress(BrokenPipeError):

@@ -16,7 +16,7 @@ COLUMNS = 4
 
 
 def speed_plot(results: dict[str, dict]) -> str | None:
-    """Draws the ratio to every peer, on a logarithmic scale, with the range over repeats."""
+    """Returns an SVG of our speed over each peer's, on a logarithmic scale, with ranges; None if there are no peers."""
     rows = [(name, r) for name, r in results.items() if "ratio_median" in r]
     if not rows:
         return None
@@ -40,7 +40,10 @@ def speed_plot(results: dict[str, dict]) -> str | None:
 
 
 def interval_plot(verdicts: list[Verdict], scales: dict[str, list[float]]) -> str | None:
-    """Draws every run on the scale of floor (0) and published mean or gate (1)."""
+    """Returns an SVG of every run on the scale from floor (0) to published mean or gate (1); None without runs.
+
+    `scales` holds the normalised scores of the runs by cell.
+    """
     rows = [(verdict, scales[verdict.cell]) for verdict in verdicts if verdict.cell in scales]
     if not rows:
         return None
@@ -59,7 +62,7 @@ def interval_plot(verdicts: list[Verdict], scales: dict[str, list[float]]) -> st
 
 
 def profile_plot(profile: Profile) -> str:
-    """Draws the share of runs above each normalised score, with its pointwise band."""
+    """Returns an SVG of the share of runs above each normalised score, with its pointwise band."""
     figure = Figure(figsize=(8, 3))
     axes = figure.subplots()
     axes.fill_between(profile.thresholds, profile.low, profile.high, color=OURS, alpha=0.2, linewidth=0, step="post")
@@ -74,7 +77,7 @@ def profile_plot(profile: Profile) -> str:
 
 
 def curves_plot(cells: dict[str, list[Record]]) -> str | None:
-    """Draws the evaluations of every cell: mean over seeds, and the range between the worst and the best."""
+    """Returns an SVG of every cell's evaluations, as mean and range over seeds; None if there are no cells."""
     if not cells:
         return None
     rows = math.ceil(len(cells) / COLUMNS)

@@ -22,7 +22,7 @@ def read_json(path: Path) -> dict:
 
 
 def read_cell(folder: Path, cell: str) -> list[Record]:
-    """Returns the runs of a cell, in the order of their names."""
+    """Returns the stored runs of a cell, in the order of their files' names; raises ValueError if one is damaged."""
     return [read_json(path) for path in sorted((folder / cell).glob("seed*.json"))]
 
 

@@ -37,7 +37,10 @@ Measure = Callable[[int], float]  # steps per second over so many steps
 
 
 def choose_cells(suite: str, cells: Sequence[str]) -> list[str]:
-    """Returns the cells of a suite, or those that were named."""
+    """Returns the named cells or, if none are named, those of the suite.
+
+    Raises ValueError for an unknown name, or if a cell needs a GPU and there is none.
+    """
     unknown = [name for name in cells if name not in SPEED]
     if unknown:
         raise ValueError(f"--cells {unknown[0]!r} is not known: use {', '.join(SPEED)}")
@@ -57,7 +60,11 @@ def run(
     given: Mapping[str, Path] | None = None,
     say: Callable[[str], None] = print,
 ) -> dict[str, dict]:
-    """Measures cell after cell; after each, `speed.json` and `speed.md` in `out` hold all that is known."""
+    """Measures cell after cell and returns all rows by name, those of cells measured earlier included.
+
+    After each cell, `speed.json` and `speed.md` in `out` are written with all rows so far. `given` are interpreters by
+    peer's name; `say` gets a line for each row.
+    """
     out.mkdir(parents=True, exist_ok=True)
     results: dict[str, dict] = read_json(out / FILE) if (out / FILE).exists() else {}
     pythons = {name: python_or_reason(name, given or {}, say) for name in peers}
@@ -94,7 +101,7 @@ def build_ours(work: dict) -> Agent:
 
 
 def measure_ours(agent: Agent, num_steps: int) -> float:
-    """Measures env steps per second, or updates per second where there is no environment."""
+    """Trains the agent and returns env steps per second or, if it learns from data alone, updates per second."""
     if agent.config.env.id == NO_ENV:
         steps, updates = None, num_steps
     else:
@@ -109,7 +116,7 @@ def measure_ours(agent: Agent, num_steps: int) -> float:
 
 
 def measure_whole(work: dict, num_steps: int) -> float:
-    """Measures env steps per second of a new agent's whole `learn`, from the making of the agent on."""
+    """Makes an agent and trains it for `num_steps` env steps; returns the steps per second of both together."""
     start = time.perf_counter()
     with closing(build_ours(work)) as agent:
         agent.learn(num_steps, progress=False)
@@ -121,7 +128,7 @@ def row_name(cell: str, peer: str) -> str:
 
 
 def run_cell(name: str, cell: SpeedCell, pythons: Pythons, *, repeats: int, limit: float) -> dict[str, dict]:
-    """Measures a cell and returns one row for every peer; for ours alone if there is none."""
+    """Measures a cell and returns one row for every peer, by row's name; a single row of ours if there is no peer."""
     work = cell.work | {"threads": cell.threads} | ({"whole": True} if cell.whole else {})
     agent = None if cell.whole else build_ours(work | cell.ours)
     ours = partial(measure_whole, work | cell.ours) if agent is None else partial(measure_ours, agent)
@@ -161,7 +168,7 @@ def run_cell(name: str, cell: SpeedCell, pythons: Pythons, *, repeats: int, limi
 def start_peer(
     name: str, python: Path | PeerUnavailableError, work: dict, warm_up: int, limit: float
 ) -> Peer | PeerUnavailableError:
-    """Returns a peer that is warm, or the reason why there is none."""
+    """Returns a peer's process that has taken its warm-up, or the error that says why there is none."""
     if isinstance(python, PeerUnavailableError):
         return python
     try:
@@ -175,7 +182,10 @@ def start_peer(
 def alternate(
     ours: Measure, peers: dict[str, Peer | PeerUnavailableError], steps: int, repeats: int, progress: CellProgress
 ) -> dict[str, list[tuple[float, float]]]:
-    """Returns ours and each peer's speeds, measured in turn; a peer that fails is replaced by its reason."""
+    """Returns pairs of our speed and the peer's for each peer, measured in turn, in steps per second.
+
+    A peer that fails is replaced by its error in `peers`, which is changed in place.
+    """
     speeds: dict[str, list[tuple[float, float]]] = {peer: [] for peer in peers}
     for repeat in range(1, repeats + 1):
         for peer, process in peers.items():

@@ -59,7 +59,10 @@ TAXI = {"algorithm": "DQN", "env": "Taxi-v4", "n_envs": 1}  # 500 inputs: which 
 
 @dataclass(frozen=True)
 class SpeedCell:
-    """Work for every library, steps of the warm-up and of one measurement (updates from data), and what is ours alone."""
+    """A measurement of speed: settings that all libraries share, settings of ours alone, and the numbers of steps.
+
+    Where there is no environment, steps are updates.
+    """
 
     work: dict
     warm_up: int
@@ -72,7 +75,7 @@ class SpeedCell:
 
 @dataclass(frozen=True)
 class OptionCell:
-    """Work of ours, done with an option and without it.
+    """A measurement of our own work, done with an option and without it.
 
     For prioritised replay both buffers of a million rows are first filled to the last row by random steps through the
     same environment, so that draws and new priorities fall on memory that is not in the cache. Then both learn for a
@@ -88,7 +91,10 @@ class OptionCell:
 def on_gpu(
     n_envs: int, n_steps: int, minibatches: int, wanted: tuple[float, ...], precision: str = "tf32"
 ) -> SpeedCell:
-    """Returns a cell of PPO on native CartPole with 4 epochs, all of it on the device."""
+    """Returns a cell of PPO on native CartPole with 4 epochs per rollout, all of it on the GPU.
+
+    `wanted` are the speeds that it must, should and may reach, in steps per second.
+    """
     frames = n_envs * n_steps
     work = {"algorithm": "PPO", "env": "CartPole-v1", "n_envs": n_envs, "n_steps": n_steps, "device": "cuda"}
     work |= {"batch_size": frames // minibatches, "n_epochs": 4}

@@ -19,7 +19,7 @@ from rl_training.experiment.run_directory import write_atomically
 
 @dataclass(frozen=True)
 class Summary:
-    """The summary that `bench learn` ends with."""
+    """Verdicts, comparisons and aggregate of stored runs, as `bench learn` shows them in the end."""
 
     verdicts: list[Verdict]
     missing: list[str]  # cells without a run
@@ -30,12 +30,12 @@ class Summary:
 
     @property
     def passed(self) -> bool:
-        """True if every cell has runs and no gate is missed."""
+        """True if every cell has runs and no gate is missed, a missing gate counting as met."""
         return not self.missing and all(verdict.met is not False for verdict in self.verdicts)
 
     @property
     def notes(self) -> list[str]:
-        """The sentences under the table."""
+        """The sentences that stand under the table of verdicts."""
         lines = [] if self.aggregate is None else self.aggregate.sentences
         if self.verdicts:
             lines.append(power_note(min(v.seeds for v in self.verdicts), len(self.verdicts)))
@@ -68,7 +68,7 @@ class Summary:
 
 
 def summarise(folder: Path, cells: Sequence[str]) -> Summary:
-    """Judges the chosen cells and compares them with those of peers that are stored."""
+    """Returns the verdicts of the chosen cells, and their comparisons with stored cells of peers and of DQN."""
     stored = stored_cells(folder)
     present = [name for name in cells if name in stored]
     records = {name: read_cell(folder, name) for name in present}
@@ -86,7 +86,7 @@ def summarise(folder: Path, cells: Sequence[str]) -> Summary:
 
 
 def write_summary(summary: Summary, out: Path, suite: str) -> None:
-    """Writes `learning-SUITE.json` and `.md`; JSON has no word for what is not a number."""
+    """Writes the summary to `out` as `learning-SUITE.json` and `.md`; infinite numbers and NaN are null in JSON."""
     out.mkdir(parents=True, exist_ok=True)
     write_atomically(out / f"learning-{suite}.json", json.dumps(finite(summary.to_json()), indent=1) + "\n")
     write_atomically(out / f"learning-{suite}.md", f"# Learning: {suite}\n\n{summary.markdown()}\n")

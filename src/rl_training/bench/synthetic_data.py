@@ -11,7 +11,10 @@ from rl_training.data import Dataset
 
 
 def synthetic(sizes: dict[str, int]) -> Dataset:
-    """Returns random steps in episodes of the same length, none of which ends in a terminal state."""
+    """Returns a dataset of random steps in truncated episodes of one length, of the same random numbers every time.
+
+    `sizes` are "rows", "episode_length", "obs_size" and "action_size".
+    """
     rng, rows, length = np.random.default_rng(0), sizes["rows"], sizes["episode_length"]
     obs_size, action_size = sizes["obs_size"], sizes["action_size"]
     return Dataset.from_arrays(

@@ -33,7 +33,7 @@ def verdict_row(v: Verdict) -> str:
 
 
 def speed_table(results: dict[str, dict]) -> str:
-    """Returns tables of our speed and the peers', the cost of options, ours alone, and what was not measured."""
+    """Returns Markdown tables of our speed and the peers', of options, of ours alone, and of peers not measured."""
     parts = (
         (SPEED_HEAD, [speed_row(name, r) for name, r in results.items() if "ratio_median" in r]),
         (OPTION_HEAD, [option_row(name, r) for name, r in results.items() if "option" in r]),
