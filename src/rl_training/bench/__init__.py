@@ -1,4 +1,4 @@
-"""The instrument: speed beside other libraries, learning against gates and baselines, and one page that shows both."""
+"""Benchmarks: speed compared with other libraries, learning against gates and baselines, and a page of both."""
 
 from rl_training.bench.learning_cells import LEARNING, LEARNING_SUITES, LearningCell
 from rl_training.bench.speed_cells import SPEED, SPEED_SUITES, OptionCell, SpeedCell

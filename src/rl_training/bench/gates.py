@@ -1,4 +1,4 @@
-"""Verdicts on cells: by the gate, or by the rule of the reference (section 5), with what the seeds can show."""
+"""Verdicts on cells, by the gate or by the published result, and the differences that their seeds can show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Learning results: one JSON per cell and seed; finished ones are skipped, so it can be stopped and started at will.
+"""Learning runs: one JSON per cell and seed; finished ones are skipped, so you can stop and start at will.
 
 A score is the mean of the last 10 evaluations: 10 deterministic episodes each, on environments of their own, at every
 20th of the budget. Where the reference is a curve's value at a step, it is the evaluation at that step. It is the mean

@@ -1,4 +1,4 @@
-"""An interpreter for every peer: one that is given, or a virtual environment of its own that is made here once."""
+"""The interpreter of every peer library: a given one, or one of a virtual environment made on first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All that the stored runs say together: verdicts, comparisons, the aggregate over cells, and what it is worth."""
+"""The summary of stored runs: verdicts, comparisons, and the aggregate over cells."""
 
 from __future__ import annotations
 

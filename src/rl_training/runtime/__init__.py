@@ -1,4 +1,4 @@
-"""The one loop and what it is given: collectors, evaluator, callbacks, compilation, seeds."""
+"""The training loop and its parts: collectors, evaluator, callbacks, compilation and seeds."""
 
 from rl_training.runtime.callbacks import Callback, StopOnReturn
 from rl_training.runtime.collector import Collector, EnvCollector, Episode

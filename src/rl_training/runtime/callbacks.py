@@ -1,4 +1,4 @@
-"""Callbacks: what else happens during a run. Evaluation, checkpoints, logs and progress bars are callbacks too."""
+"""Callbacks: code called at events of a run, such as evaluation, checkpoints, logs and progress bars."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collectors turn a policy and environments into steps. Only here, and in native_collector.py, is an environment stepped."""
+"""Collectors of env steps; only here and in native_collector.py are environments stepped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiled code draws its random numbers in the program's order: torch does so by itself from 2.13 on, before it with this.
+"""A compiler pass that keeps random draws in the program's order, which torch does by itself from 2.13 on.
 
 Without it the scheduler moves draws that do not depend on each other wherever it likes (pytorch issue 181136).
 """

@@ -1,4 +1,4 @@
-"""Finds the first number that is not finite and says where it came from."""
+"""A search for the first number that is not finite, and the error that says where it came from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The metrics of updates since the last log, kept on their device in little memory, and what is logged of them."""
+"""The metrics of updates since the last log, kept on their device in little memory, and the logs made of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Environments that are tensor code, stepped together with the policy, where nothing of them need be read on the host."""
+"""The collector of native environments, which steps them and the policy together as tensor code."""
 
 from __future__ import annotations
 

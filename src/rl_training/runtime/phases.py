@@ -1,4 +1,4 @@
-"""A run is a list of phases: what it learns from, what it collects with, and for how long."""
+"""The phases of a run: the store that each learns from, its collector and its length."""
 
 from __future__ import annotations
 

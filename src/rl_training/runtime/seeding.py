@@ -1,4 +1,4 @@
-"""One seed, independent random streams: what one part draws never shifts another."""
+"""Independent seeds for the parts of a run: the draws of one part never shift those of another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one state tree of a run: what a checkpoint holds, and how a trainer goes on from it."""
+"""The state of a run as one tree, as a checkpoint holds it, and its restoration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The only training loop. Runs differ in the phases that it is given, never in what runs."""
+"""The only training loop; runs differ in the phases that it is given."""
 
 from __future__ import annotations
 

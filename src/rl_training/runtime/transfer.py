@@ -1,4 +1,4 @@
-"""Between host and device: many small tensors as one copy, from memory that the device reads by itself."""
+"""Copies between host and device: many small tensors at once, from memory that the device reads by itself."""
 
 from __future__ import annotations
 
