@@ -307,7 +307,10 @@ def check_target(log: BanditLog, target: np.ndarray, name: str = "target") -> np
 
 
 def check_taken(name: str, values: np.ndarray, length: int, *, densities: bool, zero_allowed: bool) -> None:
-    """Raises ValueError unless `values` are `length` probabilities or, with `densities`, densities of actions taken."""
+    """Raises ValueError unless `values` are `length` probabilities or, with `densities`, densities of taken actions.
+
+    `name` is the argument's name in the message; 0 is accepted only with `zero_allowed`.
+    """
     if values.shape != (length,):
         raise ValueError(f"{name} has shape {values.shape} where rewards has {length} rows: give one number per step")
     positive = values >= 0 if zero_allowed else values > 0

@@ -105,7 +105,7 @@ def compare_episodes(
     """Returns a report on the candidate's expected return minus the baseline's, paired on the same episodes.
 
     Both are probabilities [n] of the logged actions; `values` and `moments` are pairs, of the candidate and the
-    baseline, as in `evaluate_episodes`.
+    baseline, as in `evaluate_episodes`; with None the weighted per-decision estimate answers.
     """
     of_candidate, of_baseline = values if values is not None else (None, None)
     estimates = paired(episode_estimates(log, candidate, of_candidate), episode_estimates(log, baseline, of_baseline))
@@ -145,7 +145,7 @@ def episode_estimates(log: EpisodeLog, target: np.ndarray, values: Values | None
 
 
 def default_estimator(values: Values | None) -> str:
-    """Returns the name of the estimator that answers by default: the doubly robust one if there are values."""
+    """Returns the estimator that answers by default: "sequential DR" with values, else "weighted per-decision IS"."""
     return "weighted per-decision IS" if values is None else "sequential DR"
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class Unseen:
-    """The terms that an estimate's sum gets from the least and the largest reward of everything that could be tried."""
+    """The terms that every possible try adds to an estimate's sum, with the least and with the largest reward."""
 
     least: np.ndarray
     """[n] or [n, actions]: the term of a try with the least possible reward."""

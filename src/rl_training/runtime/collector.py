@@ -268,7 +268,7 @@ def kept_columns(columns: Sequence[Column], memory: Memory) -> dict[str, int]:
 
 
 def remember(kept: dict[str, int], memory: Memory, first: Tensor) -> dict[str, Tensor]:
-    """Returns the columns in `kept` by name: parts of the memory before a step, or `first` (the memory is fresh)."""
+    """Returns the columns in `kept` by name: parts of the memory before a step, or the mask `first` of fresh memory."""
     return {name: first if part < 0 else memory[part] for name, part in kept.items()}
 
 
