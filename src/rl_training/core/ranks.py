@@ -69,8 +69,8 @@ class Ranks:
         """Sends finished episodes to all ranks; returns those of all ranks in the order in which they ended."""
         return own
 
-    def meet(self, stop: bool, part: Callable[[], dict]) -> bool:
-        """Waits until the first rank calls `meet`, too; returns on every rank the `stop` that the first one passed.
+    def synchronize(self, stop: bool, part: Callable[[], dict]) -> bool:
+        """Waits until the first rank calls it, too; returns on every rank the `stop` that the first one passed.
 
         While the other ranks wait, they send the first the result of `part()` whenever it calls `other_parts`.
         """

@@ -107,7 +107,7 @@ class Trainer:
                     self.overlap.take_copy()
                 self.ranks.broadcast(self.algorithm.state_dict().values())  # other machines may round them differently
                 self.tell("on_start")
-                self.meet()
+                self.synchronize()
                 while self.stop_reason is None and self.progress.timesteps < stop_at:
                     self.advance(stop_at)
                 if self.told_at < self.progress.timesteps:  # several ranks wait for events with it
@@ -115,7 +115,7 @@ class Trainer:
                 self.log()
                 self.tell_log()
                 self.tell("on_end")
-                self.meet()
+                self.synchronize()
             finally:
                 for callback in self.callbacks:
                     callback.close()
@@ -144,7 +144,7 @@ class Trainer:
             callback.on_interval(self)
         if switches:
             self.tell("on_switch")
-        self.meet()
+        self.synchronize()
 
     def with_run_numbers(self, episodes: list[Episode], num_envs: int) -> list[Episode]:
         """Returns episodes with the run's timesteps and environment numbers in place of those of one rank."""
@@ -160,9 +160,9 @@ class Trainer:
         self.recent.extend(episodes)
         self.tell("on_steps", episodes)
 
-    def meet(self) -> None:
+    def synchronize(self) -> None:
         """Waits for the other ranks, and sets `stop_reason` if the first rank is to stop."""
-        if self.ranks.meet(self.stop_reason is not None, lambda: own_part(self)):
+        if self.ranks.synchronize(self.stop_reason is not None, lambda: own_part(self)):
             self.stop_reason = self.stop_reason or "the first rank stopped"
 
     def take_updates(self, position: PhasePosition, stop_at: int) -> bool:
