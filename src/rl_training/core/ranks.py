@@ -77,7 +77,7 @@ class Ranks:
         return stop
 
     def other_parts(self) -> list[dict]:
-        """Returns, on the first rank, the other ranks' parts of the state, while these wait in `meet`; [] if alone."""
+        """Returns, on the first rank, the other ranks' parts of the state, while these wait in `synchronize`; [] if alone."""
         return []
 
 
