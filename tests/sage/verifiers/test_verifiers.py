@@ -58,6 +58,38 @@ def test_json_schema(text: str, verdict: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "source"),
+    [
+        ('{"name": "x"}', "the answer has no 'size'"),
+        ('{"name": 7, "size": 3}', "the answer.name is no string"),
+        ('{"name": "x", "size": 3, "tags": ["a", "b"]}', "the answer.tags[1] is none of the allowed values"),
+        ('{"name": "x", "size": 10}', "the answer.size breaks maximum"),
+        ('{"name": "x", "size": 3, "either": 3}', "the answer.either fits nothing of anyOf"),
+        ('{"name": "x", "size": 3, "sk-secret": 1}', "the answer has a key that is not allowed"),
+        ('{"name": "x", "size": NaN}', "not JSON, or too deep"),
+    ],
+)
+def test_a_failure_names_no_value_and_no_key_of_the_answer(text: str, source: str) -> None:
+    assert JsonSchema(SCHEMA).verify(Answer(text=text)) == Opinion("failed", source)
+
+
+def test_keys_that_a_model_wrote_are_not_named() -> None:
+    schema = {"additionalProperties": {"type": "integer"}}
+    assert JsonSchema(schema).verify(Answer(text='{"sk-secret": "x"}')).source == "the answer.* is no integer"
+
+
+def test_a_schema_may_refer_to_itself() -> None:
+    checks = JsonSchema(
+        {"$defs": {"tree": {"type": "array", "items": {"$ref": "#/$defs/tree"}}}, "$ref": "#/$defs/tree"}
+    )
+    assert [word(checks, text) for text in ("[[], [[]]]", "[[1]]", "[" * 900 + "]" * 900)] == [
+        "passed",
+        "failed",
+        "failed",
+    ]
+
+
+@pytest.mark.parametrize(
     ("texts", "verdict"),
     [
         (("42",), "unknown"),
@@ -142,6 +174,15 @@ def test_tests_without_files_are_those_of_the_caller() -> None:
         ("self_consistency", {"agree": 2}, "must be a share above 0, at most 1"),
         ("json_schema", {}, "json_schema.schema=None must be a mapping"),
         ("json_schema", {"schema": {"pattern": "(a+)+"}}, "'pattern' is not understood"),
+        ("json_schema", {"schema": {"items": {"minimun": 1}}}, r"schema.items: 'minimun' is not understood"),
+        ("json_schema", {"schema": {"format": "email"}}, "formats are not checked"),
+        (
+            "json_schema",
+            {"schema": {"$ref": "https://json-schema.org/x"}},
+            "must begin with '#': no other file is read",
+        ),
+        ("json_schema", {"schema": {"items": {"$ref": "#/$defs/none"}}}, "leads nowhere: define it"),
+        ("json_schema", {"schema": {"minLength": "3"}}, r"schema.minLength='3' is wrong"),
         (
             "json_schema",
             {"schema": {"properties": {"a": {"type": "text"}}}},

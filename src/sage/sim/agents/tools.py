@@ -6,10 +6,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import TypedDict
+from functools import cache
+from typing import TYPE_CHECKING, TypedDict
 
 from sage.sim.environment import rules
-from sage.verifiers.json_schema import problems
+from sage.verifiers.json_schema import compile_schema, first_problem
+
+if TYPE_CHECKING:
+    from jsonschema import Draft202012Validator
 
 PATH = {"type": "string", "description": "Relative path of a file, such as package/module.py."}
 
@@ -109,6 +113,12 @@ TOOLS = (
 BY_NAME = {tool.name: tool for tool in TOOLS}
 
 
+@cache
+def validator_of(name: str) -> Draft202012Validator:
+    """Returns the validator of a tool's arguments."""
+    return compile_schema(BY_NAME[name].parameters, name)
+
+
 class Description(TypedDict):
     """A tool in words, with the JSON Schema of its arguments."""
 
@@ -173,7 +183,7 @@ def checked(name: object, arguments: object) -> tuple[Tool, dict]:
     given = {
         key: value for key, value in given.items() if value is not None
     }  # models write null for what they leave out
-    if problem := next(problems(given, tool.parameters, "arguments"), None):
+    if problem := first_problem(validator_of(name), given, "arguments"):
         raise ToolError(f"{problem}: {takes}")
     return tool, given
 

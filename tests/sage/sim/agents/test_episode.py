@@ -20,7 +20,7 @@ from sage.sim.agents.episode import Budget, Call, TextEpisode
 from sage.sim.agents.workspace import MOST_SHOWN, shortened
 from sage.sim.environment import rules
 from sage.sim.environment.trials import UntracedError, spectrum
-from sage.verifiers.json_schema import check_schema
+from sage.verifiers.json_schema import compile_schema
 from tests.doc_pages import ROOT, code_blocks
 from tests.sage.sim.environment.small_task import PROGRAM, TASK
 
@@ -264,7 +264,7 @@ def test_messages_are_calls() -> None:
 
 def test_tools_are_described_for_models() -> None:
     for tool in tools.TOOLS:
-        check_schema(tool.parameters, tool.name)
+        compile_schema(tool.parameters, tool.name)
     names = [tool.name for tool in tools.TOOLS]
     by_openai = [one["function"] for one in tools.openai_tools()]
     assert [one["name"] for one in by_openai] == [one["name"] for one in tools.anthropic_tools()] == names
