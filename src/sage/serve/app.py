@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -28,6 +28,7 @@ from sage.serve.reloading import Reloader, signature, watched
 from sage.serve.replies import log_failure
 from sage.serve.sessions import Sessions
 from sage.serve.state import Places, State, open_state
+from sage.serve.worker_metrics import WorkerMetrics
 from sage.upstream.dialects import BY_NAME
 from sage.upstream.dialects.messages import CountTokens
 from sage.upstream.metrics import Metrics
@@ -48,13 +49,16 @@ class Application:
         webhook_secret: Secret | None = None,
         local: Mapping[str, str] | None = None,
         environment: Mapping[str, str] | None = None,
+        metrics_folder: Path | None = None,
     ) -> None:
+        """`metrics_folder` is shared with the other processes of the server; None: there are none."""
         self.places = places
         self.access = access
         self.webhook_secret = webhook_secret
         self.local = local or {}
         self.environment = environment
-        self.metrics = Metrics(worker=str(os.getpid()))
+        self.metrics = Metrics()
+        self.shared = None if metrics_folder is None else WorkerMetrics(metrics_folder, self.measured)
         self.memory = Memory(Sessions(), Signals())
         self.state: State | None = None
         self.lost: Counter[str] = Counter()  # records that states before this one could not log
@@ -100,11 +104,15 @@ class Application:
             )
             looks = (reloader.watch(LOOK_EVERY_S), self.descriptors.watch(LOOK_EVERY_S))
             watching = [asyncio.ensure_future(look) for look in looks]
+            if self.shared is not None:
+                watching.append(asyncio.ensure_future(self.shared.keep_writing()))
             yield
             for look in watching:
                 look.cancel()
             await reloader.close()
             await self.current().close()
+            if self.shared is not None:
+                self.shared.write()
 
     def replace(self, new: State) -> None:
         """Serves requests that come from now on with another state; what the old one could not log stays counted."""
@@ -163,7 +171,12 @@ class Application:
         caller = self.admitted(request)
         if isinstance(caller, Response):
             return caller
-        return PlainTextResponse(self.metrics.text(self.gauges()), media_type="text/plain; version=0.0.4")
+        found = self.measured() if self.shared is None else self.shared.total()
+        return PlainTextResponse(found.text(), media_type="text/plain; version=0.0.4")
+
+    def measured(self) -> Metrics:
+        """Returns what this process has counted, with its gauges of now."""
+        return self.metrics.with_gauges(self.gauges())
 
     def gauges(self) -> Iterator[tuple[str, float, dict[str, str]]]:
         state = self.current()

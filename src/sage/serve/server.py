@@ -7,9 +7,10 @@ import multiprocessing
 import os
 import signal
 import socket
+import tempfile
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from time import monotonic
@@ -22,6 +23,7 @@ from sage.serve.access.access import Access
 from sage.serve.access.guarded_protocol import GuardedProtocol
 from sage.serve.app import Application
 from sage.serve.state import Places
+from sage.serve.worker_metrics import retire
 from sage.upstream.secrets import secret_of
 
 log = logging.getLogger(__name__)
@@ -37,6 +39,7 @@ class Options:
     host: str
     keys: Path | None = None
     local: Mapping[str, str] | None = None
+    metrics_folder: Path | None = None  # shared by several workers
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -65,7 +68,9 @@ def new_server(options: Options) -> uvicorn.Server:
     settings = ModelsFile.read(options.places.models).serve
     access = Access.open(options.host, options.keys, at_budget_end=settings.at_budget_end)
     secret = secret_of("serve.webhook_key", variable_name=settings.webhook_key_env, path=settings.webhook_key_file)
-    application = Application(options.places, access, webhook_secret=secret, local=options.local)
+    application = Application(
+        options.places, access, webhook_secret=secret, local=options.local, metrics_folder=options.metrics_folder
+    )
     config = uvicorn.Config(
         application.asgi,
         http=GuardedProtocol,
@@ -94,6 +99,12 @@ class Server(uvicorn.Server):
 
 def serve_with_workers(options: Options, listening: socket.socket, workers: int) -> None:
     """Serves in several processes until this one is told to stop; one that dies is started again."""
+    with tempfile.TemporaryDirectory(prefix="sage-metrics-") as folder:
+        serve_with_metrics(replace(options, metrics_folder=Path(folder)), listening, workers)
+
+
+def serve_with_metrics(options: Options, listening: socket.socket, workers: int) -> None:
+    """Serves in several processes, which share a folder for their metrics."""
     context = multiprocessing.get_context("spawn")
     stopping = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -109,6 +120,9 @@ def serve_with_workers(options: Options, listening: socket.socket, workers: int)
         for index, (process, began) in enumerate(running):
             if not process.is_alive():
                 log.warning(f"worker {process.pid} ended with {process.exitcode}; another one starts")
+                assert process.pid is not None
+                assert options.metrics_folder is not None
+                retire(options.metrics_folder, process.pid)
                 stopping.wait(max(began + RESTART_S - monotonic(), 0.0))
                 running[index] = start()
     for process, _ in running:

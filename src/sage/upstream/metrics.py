@@ -1,4 +1,4 @@
-"""Counters and histograms in Prometheus' text format."""
+"""Counters, histograms and gauges in Prometheus' text format, which can be added up over processes."""
 
 from __future__ import annotations
 
@@ -32,9 +32,14 @@ HELP = {
     "sage_serving_policy": "1 for what decides now: a learned policy, a bandit or the table, and for cascades the ladder",
 }
 Labels = tuple[tuple[str, str], ...]
+Series = tuple[str, Labels]
+# Gauges that are true for the server if they are true for one of its processes; others are added up.
+LARGEST = frozenset(["sage_log_unusable", "sage_descriptors_exhausted", "sage_breaker_open", "sage_serving_policy"])
 
 
 class Histogram:
+    """Counts of durations by bucket, and their sum in seconds."""
+
     def __init__(self) -> None:
         self.counts = [0] * (len(BUCKETS_S) + 1)
         self.total = 0.0
@@ -45,12 +50,12 @@ class Histogram:
 
 
 class Metrics:
-    """Of one process; each series has the process as a label, because several may share a port."""
+    """Counters, histograms and gauges of one process, or of several that were added up."""
 
-    def __init__(self, worker: str = "0") -> None:
-        self.worker = worker
-        self.counters: defaultdict[tuple[str, Labels], float] = defaultdict(float)
-        self.histograms: defaultdict[tuple[str, Labels], Histogram] = defaultdict(Histogram)
+    def __init__(self) -> None:
+        self.counters: defaultdict[Series, float] = defaultdict(float)
+        self.histograms: defaultdict[Series, Histogram] = defaultdict(Histogram)
+        self.gauges: dict[Series, float] = {}
 
     def count(self, name: str, by: float = 1.0, **labels: str) -> None:
         self.counters[name, tuple(labels.items())] += by
@@ -58,31 +63,76 @@ class Metrics:
     def time(self, name: str, seconds: float, **labels: str) -> None:
         self.histograms[name, tuple(labels.items())].add(seconds)
 
-    def text(self, gauges: Iterable[tuple[str, float, dict[str, str]]] = ()) -> str:
-        """All series; `gauges` are what is true now."""
+    def with_gauges(self, gauges: Iterable[tuple[str, float, dict[str, str]]]) -> Metrics:
+        """Returns a copy with values that are true now; those named `..._total` are kept as counters."""
+        copy = Metrics()
+        copy.add(self)
+        for name, value, labels in gauges:
+            series = name, tuple(labels.items())
+            if name.endswith("_total"):
+                copy.counters[series] += value
+            else:
+                copy.gauges[series] = value
+        return copy
+
+    def add(self, other: Metrics, *, gauges: bool = True) -> None:
+        """Adds the series of another process; without `gauges` for one that has ended."""
+        for series, value in other.counters.items():
+            self.counters[series] += value
+        for series, histogram in other.histograms.items():
+            own = self.histograms[series]
+            own.counts = [a + b for a, b in zip(own.counts, histogram.counts, strict=True)]
+            own.total += histogram.total
+        for series, value in other.gauges.items() if gauges else ():
+            before = self.gauges.get(series, 0.0)
+            self.gauges[series] = max(before, value) if series[0] in LARGEST else before + value
+
+    def to_json(self) -> dict[str, list]:
+        return {
+            "counters": [[*series, value] for series, value in self.counters.items()],
+            "histograms": [[*series, each.counts, each.total] for series, each in self.histograms.items()],
+            "gauges": [[*series, value] for series, value in self.gauges.items()],
+        }
+
+    @classmethod
+    def from_json(cls, values: dict[str, list]) -> Metrics:
+        """Returns the metrics that `to_json` described; raises a ValueError, TypeError or KeyError for anything else."""
+        found = cls()
+        for name, labels, value in values["counters"]:
+            found.counters[name, as_labels(labels)] = float(value)
+        for name, labels, counts, total in values["histograms"]:
+            histogram = found.histograms[name, as_labels(labels)]
+            histogram.counts, histogram.total = [int(count) for count in counts], float(total)
+        for name, labels, value in values["gauges"]:
+            found.gauges[name, as_labels(labels)] = float(value)
+        return found
+
+    def text(self) -> str:
+        """Returns all series in Prometheus' text format, in the order of `HELP`."""
         lines: defaultdict[str, list[str]] = defaultdict(list)
-        for (name, labels), value in self.counters.items():
-            lines[name].append(self.line(name, labels, value))
-        for name, value, given in gauges:
-            lines[name].append(self.line(name, tuple(given.items()), value))
+        for (name, labels), value in (*self.counters.items(), *self.gauges.items()):
+            lines[name].append(line(name, labels, value))
         for (name, labels), histogram in self.histograms.items():
             below = 0
             for limit, number in zip((*map(str, BUCKETS_S), "+Inf"), histogram.counts, strict=True):
                 below += number
-                lines[name].append(self.line(f"{name}_bucket", (*labels, ("le", limit)), below))
-            lines[name] += [
-                self.line(f"{name}_sum", labels, histogram.total),
-                self.line(f"{name}_count", labels, below),
-            ]
+                lines[name].append(line(f"{name}_bucket", (*labels, ("le", limit)), below))
+            lines[name] += [line(f"{name}_sum", labels, histogram.total), line(f"{name}_count", labels, below)]
         return "".join(
             f"# HELP {name} {HELP[name]}\n# TYPE {name} {kind_of(name)}\n" + "".join(lines[name])
             for name in HELP
             if name in lines
         )
 
-    def line(self, name: str, labels: Labels, value: float) -> str:
-        given = ",".join(f'{key}="{escaped(text)}"' for key, text in (*labels, ("worker", self.worker)))
-        return f"{name}{{{given}}} {value:.10g}\n"
+
+def as_labels(pairs: list) -> Labels:
+    return tuple((str(key), str(text)) for key, text in pairs)
+
+
+def line(name: str, labels: Labels, value: float) -> str:
+    """Returns the line of one series; a series without labels has no braces."""
+    given = ",".join(f'{key}="{escaped(text)}"' for key, text in labels)
+    return f"{name}{{{given}}} {value:.10g}\n" if given else f"{name} {value:.10g}\n"
 
 
 def kind_of(name: str) -> str:

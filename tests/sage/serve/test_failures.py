@@ -212,7 +212,7 @@ def test_an_upstream_that_keeps_failing_is_left_alone(tmp_path: Path) -> None:
     assert models == ["second"] * 4
     assert asked_models(served) == ["first", "second", "first", "second", "second", "second"]
     assert [decision.candidates for decision, _ in rows][1:3] == [("first", "second"), ("second",)]  # the log is true
-    assert 'sage_breaker_open{model="first",endpoint="/chat/completions",worker="' in metrics
+    assert 'sage_breaker_open{model="first",endpoint="/chat/completions"} ' in metrics
 
 
 def test_where_all_upstreams_fail_clients_are_told_when_to_come_back(tmp_path: Path) -> None:

@@ -246,7 +246,7 @@ def test_tokens_that_cannot_be_are_bounded_and_marked(tmp_path: Path) -> None:
             assert 0 < outcome.cost_usd <= (8000 * 10 + 50 * 100) / 1e6
         assert Outcome.from_json(outcome.to_json()) == outcome
         assert decision.expected_cost_usd > 0
-    assert 'sage_usage_problems_total{model="first",worker="' in metrics
+    assert 'sage_usage_problems_total{model="first"} ' in metrics
 
 
 @pytest.mark.parametrize("dialect", ["chat", "responses", "messages"])

@@ -44,6 +44,14 @@ def ask(url: str) -> int:
     return 0
 
 
+def answered(url: str) -> float:
+    """Returns the number of answers with status 200 that /metrics shows."""
+    with urllib.request.urlopen(f"{url}/metrics", timeout=30) as response:
+        lines = response.read().decode().splitlines()
+    wanted = [line for line in lines if line.startswith('sage_requests_total{dialect="chat",status="200"}')]
+    return float(wanted[0].split()[-1]) if wanted else 0.0
+
+
 def test_workers_serve_are_replaced_and_end_together(tmp_path: Path) -> None:
     up = tmp_path / "up"
     up.mkdir()
@@ -55,6 +63,9 @@ def test_workers_serve_are_replaced_and_end_together(tmp_path: Path) -> None:
         if children.exists():
             os.kill(int(children.read_text().split()[-1]), signal.SIGKILL)
         assert [ask(url) for _ in range(4)] == [200] * 4
+        seen = [answered(url) for _ in range(10)]  # by either worker, and counts of the killed one if it wrote them
+        assert seen[0] >= 4
+        assert seen == sorted(seen)
         program.send_signal(signal.SIGTERM)
         assert program.wait(30) == 0
     assert served.upstream.asked[0].headers["authorization"] == "bearer k"  # as the test's upstream keeps headers
