@@ -13,7 +13,7 @@ from gymnasium.envs.classic_control import CartPoleEnv
 import rl_training
 from rl_training import A2C, PPO, ConfigError
 from rl_training.distributed import SampledEnv
-from rl_training.envs.memory import TMaze
+from rl_training.envs.memory_tasks import TMaze
 from rl_training.experiment.checkpoint import difference
 from tests.api.small_agents import make
 from tests.envs.counting import CountingEnv

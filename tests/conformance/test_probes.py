@@ -9,7 +9,7 @@ import torch
 from rl_training import Agent
 from rl_training.api.training import build_run
 from rl_training.envs import NATIVE
-from rl_training.envs.memory import TMaze
+from rl_training.envs.memory_tasks import TMaze
 from tests.conformance.cases import CASES, OTHER_LOSSES, SWITCHES, Case, named, parameters, related
 from tests.conformance.probes import (
     ActionReward,

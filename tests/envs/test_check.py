@@ -14,14 +14,14 @@ from torch import Tensor
 
 from rl_training.core import Box, Dict, Discrete, Spec, Tree
 from rl_training.envs import EnvConfig, EnvStep, VectorEnv, check
-from rl_training.envs.memory import RepeatPrevious, TMaze
+from rl_training.envs.memory_tasks import RepeatPrevious, TMaze
 from tests.envs.fakes import ManualReset, NextStepOnly
 
 GOOD = {
     "local": EnvConfig(id="CartPole-v1", n_envs=2),
     "async": EnvConfig(id="CartPole-v1", n_envs=2, vectorization="async"),
     "native": EnvConfig(id="CartPole-v1", n_envs=2, backend="native"),
-    "native_factory": EnvConfig(id="rl_training.envs.memory:TMaze", n_envs=2, backend="native"),
+    "native_factory": EnvConfig(id="rl_training.envs.memory_tasks:TMaze", n_envs=2, backend="native"),
     "vector_entry_point": EnvConfig(id="CartPole-v1", n_envs=3, vectorization="vector_entry_point"),
     "pendulum": EnvConfig(id="Pendulum-v1"),
     "half_cheetah": EnvConfig(id="HalfCheetah-v5", max_episode_steps=90),

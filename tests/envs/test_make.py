@@ -170,7 +170,7 @@ def test_gymnasiums_ids_may_name_the_module_that_registers_them() -> None:
 
 
 def test_native_dynamics_by_their_path() -> None:
-    config = EnvConfig(id="rl_training.envs.memory:TMaze", backend="native", n_envs=3, kwargs={"length": 2})
+    config = EnvConfig(id="rl_training.envs.memory_tasks:TMaze", backend="native", n_envs=3, kwargs={"length": 2})
     env = make_env(config)
     assert isinstance(env, NativeEnv)
     assert (env.num_envs, env.dynamics.length, env.max_episode_steps) == (3, 2, 8)  # pyrefly: ignore

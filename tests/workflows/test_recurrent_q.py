@@ -13,7 +13,7 @@ from rl_training import make_data
 from rl_training.config import register_algorithm
 from rl_training.config.registry import ALGORITHMS
 from rl_training.envs import EnvConfig, NativeEnv
-from rl_training.envs.memory import TMaze
+from rl_training.envs.memory_tasks import TMaze
 from rl_training.experience.sequences import Sequences
 from rl_training.experiment.checkpoint import difference
 from rl_training.models import forget

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from rl_training.core.registry import Registry
 from rl_training.envs.classic import Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum
 from rl_training.envs.goal_tasks import BitFlip, PointReach
-from rl_training.envs.memory import CartPoleNoVelocity, PendulumNoVelocity, RepeatPrevious, TMaze
+from rl_training.envs.memory_tasks import CartPoleNoVelocity, PendulumNoVelocity, RepeatPrevious, TMaze
 from rl_training.envs.native import NativeDynamics
 
 DynamicsFactory = Callable[..., NativeDynamics]  # a class, or a function of `env.kwargs`

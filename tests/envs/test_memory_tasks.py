@@ -12,7 +12,7 @@ from rl_training.core import tree_leaves
 from rl_training.envs import NATIVE, EnvConfig, NativeDynamics, NativeEnv, check, make_env
 from rl_training.envs.check import sample
 from rl_training.envs.classic import CartPole, Pendulum
-from rl_training.envs.memory import CartPoleNoVelocity, PendulumNoVelocity, RepeatPrevious, TMaze
+from rl_training.envs.memory_tasks import CartPoleNoVelocity, PendulumNoVelocity, RepeatPrevious, TMaze
 
 IDS = ["CartPoleNoVel-v1", "PendulumNoVel-v1", "TMaze-v0", "RepeatPrevious-v0"]
 FORWARD, LEFT, RIGHT = 0, 1, 2
