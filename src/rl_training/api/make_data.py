@@ -26,7 +26,7 @@ from rl_training.core import Act, Box, Column, Dict, Discrete, Policy, Spec, Tra
 from rl_training.core.policy import Memory
 from rl_training.data import Dataset, Provenance
 from rl_training.envs import EnvConfig
-from rl_training.experience.declared import FIRST
+from rl_training.experience.declared_columns import FIRST
 from rl_training.models import RecurrentPolicy
 from rl_training.models.executed_actions import at_bounds, executed_log_prob
 from rl_training.runtime import make_collector

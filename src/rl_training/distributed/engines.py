@@ -15,7 +15,7 @@ from rl_training.distributed.messages import Assignment, Block, Carry, Request, 
 from rl_training.distributed.processes import Processes
 from rl_training.distributed.ray_engine import RayEngine
 from rl_training.envs import EnvStep
-from rl_training.envs.answers import flags_tensor, rewards_tensor
+from rl_training.envs.result_checks import flags_tensor, rewards_tensor
 from rl_training.runtime.collector import kept_columns, remember, transition
 
 

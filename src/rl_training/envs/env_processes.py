@@ -20,11 +20,11 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 
-from rl_training.envs.answers import check_step
 from rl_training.envs.conversion import check_numeric, stack_rows
 from rl_training.envs.episode_columns import read_columns
 from rl_training.envs.episode_log import EpisodeLog
 from rl_training.envs.failure import EnvFailedError, describe_env, describe_exit
+from rl_training.envs.result_checks import check_step
 from rl_training.envs.spaces import check_same_spaces, convert_spec
 
 PATIENCE = 5.0  # seconds for a process to end when it is asked to

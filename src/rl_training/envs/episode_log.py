@@ -7,8 +7,8 @@ from typing import Any, SupportsFloat
 import gymnasium as gym
 import numpy as np
 
-from rl_training.envs.answers import check_reset
 from rl_training.envs.goal_judge import GoalJudge, why_no_judge
+from rl_training.envs.result_checks import check_reset
 
 
 class EpisodeLog(gym.Wrapper):

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from rl_training.core import Discrete, Tree
-from rl_training.envs.answers import check_step, flags_tensor, rewards_tensor
 from rl_training.envs.conversion import check_numeric, stack_rows
 from rl_training.envs.episode_columns import EpisodeColumns
 from rl_training.envs.episode_log import EpisodeLog
 from rl_training.envs.host import HostEnv
+from rl_training.envs.result_checks import check_step, flags_tensor, rewards_tensor
 from rl_training.envs.spaces import check_same_spaces, convert_spec
 from rl_training.envs.vector import EnvStep, StateKind, seeds_for
 from rl_training.envs.watch import Watch

@@ -20,7 +20,6 @@ from rl_training.core import Groups
 from rl_training.core.entry_points import find, import_named
 from rl_training.core.free_memory import check_memory
 from rl_training.core.ranges import Count, Positive
-from rl_training.envs.answers import CheckedSteps
 from rl_training.envs.backends import BACKENDS, Abilities, Backend, find_backend, implied_backend, register_backend
 from rl_training.envs.catalogue import NATIVE
 from rl_training.envs.env_processes import EnvProcesses, Guarded
@@ -29,6 +28,7 @@ from rl_training.envs.factory import EnvFactory, call_factory, check_reset_signa
 from rl_training.envs.gymnasium_env import GymnasiumEnv
 from rl_training.envs.local import LocalEnv
 from rl_training.envs.native import NativeDynamics
+from rl_training.envs.result_checks import CheckedSteps
 from rl_training.envs.vector import VectorEnv
 from rl_training.envs.watch import TIMEOUT_S, Watch
 

@@ -15,7 +15,7 @@ from rl_training.core import ActionConverter, Algorithm, Column, Metrics, StepBa
 from rl_training.data import Dataset
 from rl_training.data.episodes import row_flags
 from rl_training.experience.base import Prepare, SampledExperience
-from rl_training.experience.declared import LOG_PROB, NEXT_ACTION, columns_of
+from rl_training.experience.declared_columns import LOG_PROB, NEXT_ACTION, columns_of
 from rl_training.experience.reward_units import RAW, RewardUnits
 from rl_training.experience.sequences import Sequences
 from rl_training.functional import ENDED, n_step_return

@@ -12,7 +12,7 @@ from torch import Tensor
 from rl_training.core import Algorithm, Metrics, Pass, Rows, StepBatch, Transition, tree_map
 from rl_training.experience import sum_tree
 from rl_training.experience.base import Prepare, SampledExperience
-from rl_training.experience.declared import NEXT_ACTION, RETURN_TO_GO, check_collected
+from rl_training.experience.declared_columns import NEXT_ACTION, RETURN_TO_GO, check_collected
 from rl_training.experience.episode_returns import EpisodeReturns
 from rl_training.experience.hindsight import Hindsight, JudgedWhenDrawn, OtherGoals
 from rl_training.experience.hindsight_at_end import JudgedAtEnd

@@ -23,7 +23,7 @@ from rl_training.core import Spec, Transition, Tree, tree_map
 from rl_training.core.tree import TreeT
 from rl_training.experience import sum_tree
 from rl_training.experience.allocation import Allocator, row_bytes
-from rl_training.experience.declared import RETURN_TO_GO
+from rl_training.experience.declared_columns import RETURN_TO_GO
 from rl_training.experience.hindsight import EpisodePosition
 from rl_training.experience.hindsight_at_end import JudgedAtEnd
 from rl_training.experience.segments import numbers_between

@@ -13,7 +13,7 @@ from rl_training.core import ALONE, Algorithm, BatchT, Column, Metrics, Pass, Ra
 from rl_training.core.tree import saved_tensors
 from rl_training.data import Episodes
 from rl_training.experience.base import Experience, Prepare
-from rl_training.experience.declared import check_collected
+from rl_training.experience.declared_columns import check_collected
 from rl_training.functional import RunningMoments, discounted_returns, merge_moments
 
 STATISTICS = "running statistics (normalize_observation, normalize_reward) are kept"
