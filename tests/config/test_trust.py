@@ -77,7 +77,7 @@ UNTRUSTED = {
     "gymnasium's import": {"id": "gymnasium.envs.registration:load_env_creator", "kwargs": {"name": "trap:make"}},
     "this package as a tool": {"id": "rl_training.cli.main:main", "kwargs": {"arguments": ["train", "trap.yaml"]}},
     "a script of this package": {"id": "rl_training.__main__:CartPole-v1"},
-    "something ours imports": {"id": "rl_training.envs.gymnasium_env:torch"},
+    "something ours imports": {"id": "rl_training.envs.gymnasium_vector_env:torch"},
 }
 WRAPPED = ["trap:make", "gymnasium.wrappers.rendering:RecordVideo", "gymnasium.wrappers.common:load_env_creator"]
 ROUTES = {

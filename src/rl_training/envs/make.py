@@ -25,7 +25,7 @@ from rl_training.envs.catalogue import NATIVE
 from rl_training.envs.env_processes import EnvProcesses, Guarded
 from rl_training.envs.episode_log import EpisodeLog
 from rl_training.envs.factory import EnvFactory, call_factory, check_reset_signature, refuse_several_agents
-from rl_training.envs.gymnasium_env import GymnasiumEnv
+from rl_training.envs.gymnasium_vector_env import GymnasiumEnv
 from rl_training.envs.local import LocalEnv
 from rl_training.envs.native import NativeDynamics
 from rl_training.envs.result_checks import CheckedSteps
