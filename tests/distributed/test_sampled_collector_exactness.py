@@ -11,7 +11,7 @@ from rl_training import Agent
 from rl_training.core import tree_map
 from rl_training.distributed.sliced_collector import SlicedCollector
 from rl_training.envs import EnvConfig
-from rl_training.envs.make import make_part
+from rl_training.envs.gymnasium_backend import make_part
 from rl_training.envs.vector import same_trees
 from rl_training.experiment.checkpoint import difference
 from rl_training.runtime import EnvCollector

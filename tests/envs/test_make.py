@@ -12,7 +12,8 @@ from gymnasium import spaces
 
 from rl_training.core import ActionConverter, Box, Discrete, MultiBinary, MultiDiscrete
 from rl_training.envs import EnvConfig, GymnasiumEnv, LocalEnv, NativeEnv, VectorEnv, make_env
-from rl_training.envs.make import FACTORIES, build_one, find_factory
+from rl_training.envs.gymnasium_backend import build_one
+from rl_training.envs.make import FACTORIES, find_factory
 from rl_training.envs.spaces import convert_spec
 from tests.envs.fakes import BACKENDS_IN_PROCESS, build
 

@@ -11,7 +11,7 @@ import torch
 from rl_training.core import Tree, UniformPolicy
 from rl_training.distributed.messages import Assignment, Block, Carry, Request, weights_of
 from rl_training.distributed.sliced_collector import SlicedCollector
-from rl_training.envs.make import make_part
+from rl_training.envs.gymnasium_backend import make_part
 from rl_training.runtime.torch_context import plain_torch, threads_and_precision
 from rl_training.runtime.worth_compiling import CompileMode
 

@@ -3,6 +3,7 @@
 from rl_training.envs.backends import BACKENDS, Abilities, register_backend
 from rl_training.envs.catalogue import NATIVE, register_native
 from rl_training.envs.check import check
+from rl_training.envs.gymnasium_backend import make_gymnasium  # noqa: F401  (its import registers the backend)
 from rl_training.envs.gymnasium_vector_env import GymnasiumEnv
 from rl_training.envs.local import LocalEnv
 from rl_training.envs.make import EnvConfig, WrapperConfig, make_env

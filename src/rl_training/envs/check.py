@@ -27,9 +27,10 @@ from rl_training.core.goals import ACHIEVED, DESIRED, check_goals, differing_rew
 from rl_training.core.spaces import choices
 from rl_training.envs.episode_log import EpisodeLog
 from rl_training.envs.factory import EnvFactory, call_factory, refuse_several_agents
+from rl_training.envs.gymnasium_backend import build_one
 from rl_training.envs.gymnasium_vector_env import GymnasiumEnv
 from rl_training.envs.local import LocalEnv
-from rl_training.envs.make import EnvConfig, build_one, make_env, refusals_as_sentences
+from rl_training.envs.make import EnvConfig, make_env, refusals_as_sentences
 from rl_training.envs.native import NativeDynamics, NativeEnv
 from rl_training.envs.vector import EnvStep, VectorEnv, same, same_trees
 

@@ -9,7 +9,8 @@ import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
-from rl_training.envs.make import EnvConfig, WrapperConfig, build_wrapped, wrap
+from rl_training.envs.gymnasium_backend import build_wrapped, wrap
+from rl_training.envs.make import EnvConfig, WrapperConfig
 
 # Keywords of gymnasium's make_vec, which it leaves in specs.
 MAKE_VEC_KEYWORDS = ("max_episode_steps", "num_envs", "vectorization_mode", "vector_kwargs", "wrappers")
