@@ -79,7 +79,7 @@ def keep_reward_scale(trainer: Trainer, state: dict) -> None:
     """Copies the reward statistics in `state`, if it has any, to a trainer whose run starts with saved weights."""
     rewards, scaling = state["experience"].get("reward_scaling"), getattr(trainer.experience, "reward_scaling", None)
     if rewards and scaling is not None:
-        scaling.take_moments(rewards["moments"])
+        scaling.set_moments(rewards["moments"])
 
 
 def training_envs(agent: Agent) -> dict[str, VectorEnv]:

@@ -53,10 +53,10 @@ class RewardScaling:
     def load_state_dict(self, state: dict) -> None:
         for name in ("moments", *(name for name in ("last", "first") if state[name] is not None)):
             saved_tensors(state[name], f"reward_scaling.{name}")
-        self.take_moments(state["moments"])
+        self.set_moments(state["moments"])
         self.last, self.first = state["last"], state["first"]
 
-    def take_moments(self, moments: dict) -> None:
+    def set_moments(self, moments: dict) -> None:
         """Starts from statistics of another run; episodes start again."""
         self.moments = RunningMoments(**moments)
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from rl_training.core import owned
 
-Rows = dict[str, Tensor]
+NamedColumns = dict[str, Tensor]  # as `Ring.named_columns` gives them
 
 
 def numbers_between(start: Tensor, stop: Tensor) -> tuple[Tensor, Tensor]:
@@ -33,7 +33,7 @@ class Segment:
 
     start: Tensor
     stop: Tensor
-    rows: Rows | None = None
+    rows: NamedColumns | None = None
     path: Path | None = None
     identity: tuple[int, ...] = ()  # of the file at `path`: another may take its name
     sha256: str | None = None
@@ -46,7 +46,7 @@ class Segment:
     def on_disk(self) -> bool:
         return self.path is not None and identify(self.path) == self.identity
 
-    def read(self) -> Rows:
+    def read(self) -> NamedColumns:
         """Returns the columns, environment after environment."""
         if self.rows is not None:
             return self.rows
@@ -115,9 +115,9 @@ class RowLog:
             return RowLog(owned(self.oldest))
         return RowLog(owned(self.oldest), [Segment(owned(self.oldest), owned(self.segments[-1].stop), self.live())])
 
-    def live(self) -> Rows:
+    def live(self) -> NamedColumns:
         """Returns the rows that count, ordered by environment and number, independent of the segments."""
-        parts: list[Rows] = []
+        parts: list[NamedColumns] = []
         keys: list[Tensor] = []
         for segment in self.segments:
             env, number = numbers_between(segment.start, segment.stop)
