@@ -21,7 +21,10 @@ PREFIX_ENDS = ("/", ":")  # a registered name that ends so is a prefix of ids, a
 
 @dataclass(frozen=True, kw_only=True)
 class Abilities:
-    """The abilities of a backend's environments, by which a config is checked before anything is built."""
+    """The features that a backend's environments support.
+
+    A config that needs any other raises a ValueError before building.
+    """
 
     vectorizations: tuple[str, ...] = ("sync",)  # values of env.vectorization; "sync" alone: it does it by itself
     samplers: bool = False  # gymnasium.make(env.id) builds the same, as samplers do in other processes
@@ -37,14 +40,14 @@ NONE = Abilities()
 
 
 class MakeEnv(Protocol):
-    """The function that builds a backend's environments, numbered from `start` in the run."""
+    """A function that builds `num_envs` environments on `device`, numbered from `start` in the run."""
 
     def __call__(self, config: EnvConfig, num_envs: int, *, device: torch.device | str, start: int) -> VectorEnv: ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Backend:
-    """A registered backend: how its environments are built and checked, and what they can do."""
+    """A registered backend: its name, functions that build and check environments, id prefixes and features."""
 
     name: str
     make: MakeEnv
@@ -64,13 +67,14 @@ def register_backend(
     can: Abilities = NONE,
     check: Callable[[EnvConfig], None] | None = None,
 ) -> None:
-    """Adds a way to build environments, for this process: `env.backend` may then be `name`.
+    """Registers a way to build environments for this process: `env.backend` may then be `name`.
 
-    `make(config, num_envs, device=..., start=...)` returns a `VectorEnv`; settings that need an ability which `can` does
-    not declare are refused before it is called. Ids that begin with a prefix in `owns`, such as "ALE/" or "pettingzoo:", need no
-    `env.backend`. `check(config)` raises a ValueError for settings that cannot work; it is called before a run begins.
-    A checkpoint holds only the name: before you load one, register the backend, or install a package that declares the
-    name, and each prefix, as entry points.
+    `make(config, num_envs, device=..., start=...)` returns a `VectorEnv`; settings that need an ability which `can`
+    does not declare raise a ValueError before it is called. Ids that begin with a prefix in `owns`, such as "ALE/" or
+    "pettingzoo:", need no `env.backend`. `check(config)` raises a ValueError for settings that cannot work; it is
+    called before a run begins. A checkpoint holds only the name: before you load one, register the backend, or install
+    a package that declares the name, and each prefix, as entry points. Raises a ValueError if `name` or a prefix is
+    malformed or already registered.
     """
     if not isinstance(name, str) or not name or name == "auto" or name.endswith(PREFIX_ENDS):
         raise ValueError(f"{name!r} is not a name for a backend: use one such as 'ale'")
@@ -89,7 +93,10 @@ def register_backend(
 
 
 def find_backend(name: str) -> Backend:
-    """Returns a backend by its name, importing its package if needed; raises a ValueError for an unknown one."""
+    """Returns the backend named `name`, importing the package that declares it if needed.
+
+    Raises a ValueError if unknown.
+    """
     known = [other for other in BACKENDS.names() if not other.endswith(PREFIX_ENDS)]
     backend = BACKENDS.find(name) if name in known else None
     if backend is not None:
@@ -100,7 +107,7 @@ def find_backend(name: str) -> Backend:
 
 
 def implied_backend(env_id: str) -> str:
-    """Returns the name of the backend that owns the longest prefix of an id; gymnasium's if none owns one."""
+    """Returns the name of the backend that owns the longest prefix of `env_id`, or "gymnasium" if no backend owns one."""
     owned = [key for key in BACKENDS.names() if key.endswith(PREFIX_ENDS) and env_id.startswith(key)]
     backend = BACKENDS.find(max(owned, key=len)) if owned else None
     return backend.name if backend else USUAL

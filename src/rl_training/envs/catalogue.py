@@ -30,7 +30,8 @@ def register_native(name: str, dynamics: DynamicsFactory) -> None:
 
     `dynamics` is a class or a function that returns dynamics; `env.kwargs` are its arguments. To load a checkpoint,
     first import the module that registers it, or install a package that declares the name as an entry point;
-    `package.module:factory` as an id needs no registration.
+    `package.module:factory` as an id needs no registration. Raises a ValueError if `name` is taken or contains a colon,
+    or if `dynamics` is an object instead of a class or function.
     """
     if not isinstance(name, str) or not name or ":" in name:
         raise ValueError(f"{name!r} is not a name for an environment: use one without a colon, e.g. 'Slope-v0'")

@@ -40,14 +40,14 @@ CONTINUED = 50  # steps that are compared after continuing from a saved state
 
 
 def check(env: EnvSource, *, num_envs: int = 2, num_steps: int = 1_100, seed: int = 0) -> None:
-    """Steps random actions and raises one ValueError that lists every breach of the contract.
+    """Steps `env` with random actions and raises one ValueError that lists every breach of the environment contract.
 
     It checks shapes, types and bounds; finite numbers; the true successor at the end of an episode; no transition
     between two episodes; the same seed giving the same data; and, where promised, continuing from a saved state.
 
-    `env` may be an id, a function that returns an environment, or an `EnvConfig` (of these `num_envs`
-    copies are built, and closed again), a single environment, or a finished vector environment. The function may also
-    return `NativeDynamics`:
+    `env` may be an id or a function that returns an environment or `NativeDynamics` (`num_envs` copies are built), an
+    `EnvConfig` (its `n_envs` copies are built), a single environment, or a vector environment. Environments that are
+    built here are closed again:
 
         check("CartPole-v1")
         check(lambda: MyEnv(size=3))
@@ -100,7 +100,11 @@ def open_source(env: EnvSource, num_envs: int) -> VectorEnv:
 
 
 def spec_of(env: EnvSource) -> Spec:
-    """Returns the spaces of whatever `check` takes; an environment that is built for it is closed again."""
+    """Returns the observation and action spaces of `env`, any source that `check` takes.
+
+    Raises a ValueError for others. An environment that is built to look at its spaces is closed again; one that is
+    passed as an object stays open.
+    """
     vector = open_source(env, 1)
     if not isinstance(env, VectorEnv | gym.vector.VectorEnv | gym.Env):
         vector.close()
@@ -165,7 +169,7 @@ def check_step(env: VectorEnv, step: EnvStep, previous: EnvStep | None) -> Itera
 
 
 def check_ends(record: list[EnvStep]) -> Iterator[str]:
-    """Yields a problem if no episode ends, or if successors at ends are first observations of the next episode."""
+    """Yields a sentence if no episode ends, or if all successors at ends are first observations of the next episode."""
     if not any(ended(step).any() for step in record):
         yield f"no episode ended within {len(record)} steps: raise num_steps, or give the environment a time limit"
     # An end before a row that only resets has nothing to compare: the first observation comes one step later.
@@ -180,7 +184,10 @@ def check_ends(record: list[EnvStep]) -> Iterator[str]:
 
 
 def check_judge(env: VectorEnv, record: list[EnvStep]) -> Iterator[str]:
-    """Yields a problem if a task with goals judges a step's goals differently from the step itself."""
+    """Yields a sentence if `env.judge` contradicts the recorded result of a step for the step's own goals.
+
+    Yields nothing for environments that cannot judge goals.
+    """
     if env.why_no_judge is not None:
         return
     if env.tensor_code:
@@ -204,7 +211,10 @@ def check_judge(env: VectorEnv, record: list[EnvStep]) -> Iterator[str]:
 
 
 def cuts(record: list[EnvStep]) -> set[int]:
-    """Returns the steps at which to save and continue: near the middle, within episodes and right after an end."""
+    """Returns at most two step numbers after the middle of `record`: one within episodes, one right after an end.
+
+    They are the steps after which saving and continuing is tried out.
+    """
     middle = len(record) // 2
     after = [bool(ended(step).any()) for step in record[middle:-1]]
     return {middle + 1 + after.index(kind) for kind in (False, True) if kind in after}
@@ -226,7 +236,11 @@ def check_state(env: VectorEnv, actions: list[Tensor], seed: int, record: list[E
 
 
 def sample(space: Space, num: int, generator: torch.Generator, mask: Tensor | None = None) -> Tensor:
-    """Draws random actions that the mask allows, in the environment's units; any action if it allows none."""
+    """Draws `num` random actions, [num, ...], in the environment's units.
+
+    Raises a ValueError for an unknown kind of space. Choices for which `mask` [num, choices] is 0 are not drawn, unless
+    a row allows none; None allows all.
+    """
     match space:
         case Discrete() | MultiDiscrete():
             nums = (space.num,) if isinstance(space, Discrete) else space.nums
@@ -253,7 +267,10 @@ def named_leaves(obs: Tree, space: Space) -> Iterator[tuple[str, Tensor, Leaf]]:
 
 
 def within(leaf: Tensor, space: Leaf) -> bool:
-    """Says if every number lies in its space; arrays may exceed a bound by rounding."""
+    """Returns True if every number of `leaf` is in `space`.
+
+    Numbers may exceed the bounds of a Box by a relative 1e-4.
+    """
     match space:
         case Box():
             low, high = (torch.tensor(bound, device=leaf.device).view(space.shape) for bound in (space.low, space.high))
@@ -272,5 +289,5 @@ def rows_equal(a: Tree, b: Tree, rows: Tensor) -> bool:
 
 
 def equal(a: EnvStep, b: EnvStep) -> bool:
-    """Says if two steps are equal, apart from their columns, which may hold a clock."""
+    """Returns True if all tensors of two steps are equal except `columns`, which may hold a clock; NaN equals NaN."""
     return same_trees(a._replace(columns={}), b._replace(columns={}))

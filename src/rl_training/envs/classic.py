@@ -21,7 +21,7 @@ def symmetric(*high: float) -> Box:
 
 
 class CartPole(NativeDynamics):
-    """Keeps a pole upright on a cart (Barto, Sutton & Anderson, 1983)."""
+    """Gymnasium's CartPole-v1 as tensor code: balance a pole on a cart, reward 1 per step (Barto et al., 1983)."""
 
     max_episode_steps = 500
     num_random = 4
@@ -49,7 +49,7 @@ class CartPole(NativeDynamics):
 
 
 class Acrobot(NativeDynamics):
-    """Swings a two-link pendulum above a line (Sutton, 1996)."""
+    """Gymnasium's Acrobot-v1 as tensor code: swing two links above a line, reward -1 per step (Sutton, 1996)."""
 
     max_episode_steps = 500
     num_random = 4
@@ -64,7 +64,11 @@ class Acrobot(NativeDynamics):
         return torch.stack([first.cos(), first.sin(), second.cos(), second.sin(), *velocities], -1)
 
     def derivative(self, state: Tensor, torque: Tensor) -> Tensor:
-        """The book's equations with unit masses, lengths and inertias and centres of mass at half length."""
+        """Returns the time derivative [..., 4] of states [..., 4] under a torque [...].
+
+        The equations are those of Sutton & Barto's book. Masses, lengths and inertias are 1, and the centres of mass at
+        half length.
+        """
         first, second, first_velocity, second_velocity = state.unbind(-1)
         gravity = 9.8
         d1 = 0.25 + (1.25 + second.cos()) + 2.0
@@ -98,7 +102,7 @@ class Acrobot(NativeDynamics):
 
 
 class MountainCar(NativeDynamics):
-    """Drives an underpowered car up a hill (Moore, 1990)."""
+    """Gymnasium's MountainCar-v0 as tensor code: drive a weak car up a hill, reward -1 per step (Moore, 1990)."""
 
     max_episode_steps = 200
     num_random = 1
@@ -121,7 +125,7 @@ class MountainCar(NativeDynamics):
 
 
 class MountainCarContinuous(MountainCar):
-    """The same hill with a continuous engine; the fuel costs."""
+    """Gymnasium's MountainCarContinuous-v0 as tensor code: force in [-1, 1] costs reward, the hilltop gives 100."""
 
     max_episode_steps = 999
     goal = 0.45
@@ -134,7 +138,7 @@ class MountainCarContinuous(MountainCar):
 
 
 class Pendulum(NativeDynamics):
-    """Swings a pendulum up and holds it there; never terminates."""
+    """Gymnasium's Pendulum-v1 as tensor code: swing a pendulum up by a torque in [-2, 2]; it never terminates."""
 
     max_episode_steps = 200
     num_random = 2

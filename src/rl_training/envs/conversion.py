@@ -17,21 +17,30 @@ NumpyTree = np.ndarray | dict[str, np.ndarray]
 
 
 def to_tensors(obs: NumpyTree, space: Space, num: int) -> Tree:
-    """Copies a batch of `num` observations into tensors; a wrong shape is reported against the space."""
+    """Copies a numpy batch of `num` observations into a tensor, or a dict of tensors for a Dict space.
+
+    Raises a ValueError if shapes or types do not fit `space`.
+    """
     if isinstance(space, Dict):
         return {key: to_batch(pick(obs, key), leaf, num) for key, leaf in space.spaces.items()}
     return to_batch(obs, space, num)
 
 
 def stack_rows(rows: Sequence[Any], space: Space) -> Tree:
-    """Stacks single observations into one batch; a wrong shape is reported against the space."""
+    """Stacks single observations into one batch of tensors, [len(rows), ...]; a dict of batches for a Dict space.
+
+    Raises a ValueError if shapes or types do not fit `space`.
+    """
     if isinstance(space, Dict):
         return {key: to_batch([pick(row, key) for row in rows], leaf, len(rows)) for key, leaf in space.spaces.items()}
     return to_batch(rows, space, len(rows))
 
 
 def to_batch(rows: Any, space: Leaf, num: int) -> Tensor:
-    """Returns one tensor of `num` observations, from an array of all or a sequence of single ones."""
+    """Returns `num` observations as one tensor [num, ...], from an array [num, ...] or a sequence of observations.
+
+    Raises a ValueError if shapes or types do not fit `space`.
+    """
     shape = space.shape
     plain = isinstance(space, Box) and space.dtype == "float32"
     try:
@@ -46,7 +55,10 @@ def to_batch(rows: Any, space: Leaf, num: int) -> Tensor:
 
 
 def to_whole(batch: np.ndarray, space: Leaf) -> np.ndarray:
-    """Returns choices counted from 0, or an image's bytes; raises for other than whole numbers within range."""
+    """Returns a batch as int64 choices counted from 0, or as the uint8 bytes of images.
+
+    Raises a ValueError for fractions and for numbers outside `space`.
+    """
     dtype, start, nums = (np.uint8, 0, 256) if isinstance(space, Box) else (np.int64, *choices(space))
     if batch.dtype == np.uint8 and dtype is np.uint8:
         return batch
@@ -69,7 +81,7 @@ def to_whole(batch: np.ndarray, space: Leaf) -> np.ndarray:
 
 
 def check_numeric(rows: Sequence[Any], space: Space) -> None:
-    """Raises for observations of text or objects, which numpy might convert to numbers."""
+    """Raises a ValueError if an observation in `rows` holds text or objects, which numpy might convert to numbers."""
     leaves = space.spaces if isinstance(space, Dict) else {"": space}
     for row in rows:
         for key in leaves:
@@ -82,7 +94,7 @@ def check_numeric(rows: Sequence[Any], space: Space) -> None:
 
 
 def shape_of(row: Any) -> tuple[int, ...]:
-    """Returns the shape of one observation; () if the rows within it have different lengths."""
+    """Returns the shape of one observation, or () if it is ragged."""
     try:
         return np.shape(row)
     except ValueError:

@@ -19,9 +19,11 @@ log = logging.getLogger(__name__)
 
 
 def settings_from_spec(env: gym.Env | gym.vector.VectorEnv, spec: EnvSpec) -> dict[str, object]:
-    """Returns the settings of section `env` that rebuild an object; raises a ValueError that says why, if none do.
+    """Returns the fields of the config section `env` that rebuild `env` from its gymnasium `spec`.
 
-    Builds one to see, and warns of attributes that were changed since the object was made, which the new one lacks.
+    They are `wrappers` and, where needed, `kwargs` and `max_episode_steps`. One environment is built and closed to
+    compare it with `env`: raises a ValueError that says why if no settings rebuild it, and logs a warning if attributes
+    of `env` were changed.
     """
     kwargs = {key: value for key, value in spec.kwargs.items() if key not in MAKE_VEC_KEYWORDS}
     registered = gym.registry.get(spec.id)
@@ -41,7 +43,10 @@ def settings_from_spec(env: gym.Env | gym.vector.VectorEnv, spec: EnvSpec) -> di
 
 
 def recorded_wrapper(wrapper: object) -> dict[str, object]:
-    """Returns gymnasium's record of a wrapper as plain data; raises a ValueError if a file cannot hold it."""
+    """Returns gymnasium's record of a wrapper as `entry_point` and JSON `kwargs`.
+
+    Raises a ValueError if a file cannot hold it.
+    """
     name, entry_point, kwargs = (getattr(wrapper, key) for key in ("name", "entry_point", "kwargs"))
     if kwargs is None:
         raise ValueError(f"its wrapper {name} does not record its arguments (gymnasium.utils.RecordConstructorArgs)")
@@ -55,7 +60,10 @@ def recorded_wrapper(wrapper: object) -> dict[str, object]:
 
 
 def check_same(env: gym.Env | gym.vector.VectorEnv, fresh: gym.Env) -> None:
-    """Raises a ValueError if a rebuilt environment has other spaces, another class or another time limit."""
+    """Raises a ValueError if the rebuilt `fresh` has other spaces, another class or another time limit than `env`.
+
+    Logs a warning if they differ only in changed attributes.
+    """
     vector = isinstance(env, gym.vector.VectorEnv)
     one = next(iter(getattr(env, "envs", ())), None) if vector else env
     spaces = ("single_observation_space", "single_action_space") if vector else ("observation_space", "action_space")
@@ -74,7 +82,7 @@ def check_same(env: gym.Env | gym.vector.VectorEnv, fresh: gym.Env) -> None:
 
 
 def check_recorded(env: gym.vector.VectorEnv) -> None:
-    """Raises a ValueError if a vector environment has wrappers that its spec does not record."""
+    """Raises a ValueError if a vector environment has wrappers that its spec, from which it is rebuilt, lacks."""
     if isinstance(env, RecordEpisodeStatistics):  # which changes no step
         check_recorded(env.env)
     elif isinstance(env, gym.vector.VectorWrapper):
@@ -84,7 +92,7 @@ def check_recorded(env: gym.vector.VectorEnv) -> None:
 
 
 def note_changed_attributes(env: gym.Env, fresh: gym.Env) -> None:
-    """Warns, once for each environment id, about changed attributes that a rebuilt environment will not have."""
+    """Logs a warning, once per environment id, that names the attributes of `env` whose values `fresh` does not have."""
     if env.spec is None or env.spec.id in SAID:
         return
     values = ", ".join(f"{name}={value!r}" for name, value in changed_attributes(env, fresh).items())
@@ -98,7 +106,10 @@ def note_changed_attributes(env: gym.Env, fresh: gym.Env) -> None:
 
 
 def changed_attributes(env: gym.Env, fresh: gym.Env) -> dict[str, object]:
-    """Returns the plain attributes in which an environment differs from a new one."""
+    """Returns the public attributes of `env` that differ from those of `fresh`, by name.
+
+    Compares bool, int, float and str.
+    """
     ours, theirs = vars(env.unwrapped), vars(fresh.unwrapped)
     return {
         name: value

@@ -32,7 +32,10 @@ DIED = (EOFError, BrokenPipeError, ConnectionResetError)
 
 
 class EnvProcesses(AsyncVectorEnv):
-    """Gymnasium's processes, each with one environment; no call waits longer than `timeout_s` seconds (None: for ever)."""
+    """Gymnasium's `AsyncVectorEnv`, one worker process per environment, with an EnvFailedError if one dies or hangs.
+
+    Each call waits at most `timeout_s` seconds for the workers (None: for ever).
+    """
 
     def __init__(self, builders: Sequence[Callable[[], gym.Env]], *, timeout_s: float | None = None) -> None:
         self.timeout_s, self.owner = timeout_s, os.getpid()
@@ -64,7 +67,10 @@ class EnvProcesses(AsyncVectorEnv):
 
     @contextmanager
     def answering(self, method: str) -> Iterator[None]:
-        """Surrounds a call of all processes: if one died or is stuck, ends all and raises an error that names it."""
+        """Surrounds a call to all workers.
+
+        If one died or timed out, ends all and raises an EnvFailedError that names it.
+        """
         try:
             yield
         except DIED as error:
@@ -89,14 +95,17 @@ class EnvProcesses(AsyncVectorEnv):
         return describe_env(index, self.seeds[index], self.last_actions[index])
 
     def find_dead(self) -> int:
-        """Returns the first process that has ended; waits a moment, since a pipe closes before its process ends."""
+        """Returns the index of the first worker process that has ended, or 0 if none ends within 5 s."""
         ended = wait([process.sentinel for process in self.processes], PATIENCE)
         index = next((i for i, process in enumerate(self.processes) if process.sentinel in ended), 0)
         self.processes[index].join(PATIENCE)
         return index
 
     def _raise_if_errors(self, successes: Iterable[bool]) -> None:
-        """Raises the error that an environment raised, with its own traceback."""
+        """Ends all workers and raises the error of the first environment that failed, with its traceback as a note.
+
+        Does nothing if all of `successes` are True.
+        """
         failed = [index for index, success in enumerate(successes) if not success]
         if not failed:
             return
@@ -118,7 +127,10 @@ class EnvProcesses(AsyncVectorEnv):
         check_same_spaces(list(zip(*spaces, strict=True)))
 
     def close_extras(self, timeout: float | None = None, terminate: bool = False) -> None:
-        """Asks the processes to end, unless one is stuck, and ends those that have not after a while."""
+        """Ends the worker processes: unless `terminate` is True, asks them and waits up to 5 s, and then kills them.
+
+        Does nothing in a forked copy of the process that started them.
+        """
         if os.getpid() != self.owner:  # a forked process clears up what it inherited; the processes are not its own
             return
         pipes = [pipe for pipe in getattr(self, "parent_pipes", []) if pipe is not None and not pipe.closed]
@@ -142,9 +154,10 @@ class EnvProcesses(AsyncVectorEnv):
 
 
 class Guarded(gym.Wrapper):
-    """A wrapper in a worker process that checks results before they are sent, and makes errors sendable.
+    """A wrapper in a worker process that raises for invalid results and replaces errors that cannot be pickled.
 
-    It sends only the part of infos that is read: the columns of an episode that ended.
+    Instead of infos it returns, at the end of an episode, a dict of the numbers under `is_success` and `keys`;
+    otherwise {}.
     """
 
     def __init__(self, env: EpisodeLog, keys: tuple[str, ...]) -> None:
@@ -173,7 +186,7 @@ class Guarded(gym.Wrapper):
 
 
 class SendableErrors:
-    """A context manager that replaces an error which cannot be sent to another process by one with the same text."""
+    """A context manager that replaces an error which cannot be pickled by a RuntimeError with the same text."""
 
     def __enter__(self) -> None:
         pass
@@ -192,7 +205,10 @@ def can_be_sent(error: BaseException) -> bool:
 
 @contextmanager
 def control_c_ignored() -> Iterator[None]:
-    """Ignores Control-C for processes started inside, so that only this process decides when they end."""
+    """Ignores Control-C in this process and in those started inside the block, which go on ignoring it after the block.
+
+    Does nothing outside the main thread.
+    """
     if threading.current_thread() is not threading.main_thread():  # only there may handlers be changed
         yield
         return

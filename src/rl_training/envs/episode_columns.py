@@ -26,7 +26,10 @@ def wanted_names(keys: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def read_columns(info: object, keys: tuple[str, ...]) -> dict[str, float]:
-    """Returns the numbers of one episode's last `info`, without keys that are missing, None or NaN."""
+    """Returns the numbers under `is_success` and `keys` in an episode's last `info`; leaves out missing, None and NaN.
+
+    `is_success` becomes 1 or 0. Raises a ValueError if the value of one of `keys` is not one number.
+    """
     columns = {}
     for name in wanted_names(keys):
         value = info.get(name) if isinstance(info, Mapping) else None
@@ -55,7 +58,10 @@ def not_a_number(name: str, value: object) -> ValueError:
 
 
 class ColumnReader:
-    """A reader of the columns of all environments of a batch; warns once about keys that never occur."""
+    """A reader of `is_success` and `keys` from the infos of ended episodes.
+
+    Keys that never occur are logged as warnings.
+    """
 
     def __init__(self, keys: tuple[str, ...] = ()) -> None:
         self.keys = keys
@@ -64,12 +70,20 @@ class ColumnReader:
         self.episodes = 0
 
     def from_infos(self, infos: Sequence[Any], ended: Sequence[bool]) -> EpisodeColumns:
-        """Returns the columns from a list of single environments' infos, for those whose episode has ended."""
+        """Returns the columns of ended episodes from a list with one info per environment.
+
+        Each column is a float64 tensor [num_envs], NaN where `ended` is False or the key is missing. Empty columns are
+        left out.
+        """
         there = [info if over else None for info, over in zip(infos, ended, strict=True)]
         return self.from_vector(join_infos(there), np.array(ended, dtype=bool))
 
     def from_vector(self, info: Mapping[str, Any], ended: np.ndarray) -> EpisodeColumns:
-        """Returns the columns from a vector environment's info: an array per key, with a mask of entries in `_key`."""
+        """Returns the columns of ended episodes from a vector environment's info, with an array and mask per key.
+
+        Each column is a float64 tensor [num_envs], NaN where `ended` is False or the key is missing. Empty columns are
+        left out.
+        """
         columns = {}
         for name in wanted_names(self.keys):
             if name in info:
@@ -106,7 +120,10 @@ class ColumnReader:
             self.say_missing()
 
     def say_missing(self) -> None:
-        """Warns about keys that no episode had so far, if any has ended."""
+        """Logs a warning about each of `keys` that no episode has had so far, once.
+
+        Does nothing if no episode has ended.
+        """
         if not self.episodes:
             return
         others = sorted(self.names_seen)
@@ -122,7 +139,10 @@ class ColumnReader:
 
 
 def join_infos(infos: Sequence[Any]) -> dict[str, Any]:
-    """Returns one array per key from a list of infos; None where an info is missing or has no such key."""
+    """Returns one object array [len(infos)] per key from a list of infos.
+
+    None where an info is missing or lacks the key.
+    """
     columns: dict[str, Any] = {}
     for index, info in enumerate(infos):
         for name, value in info.items() if isinstance(info, Mapping) else ():
@@ -131,24 +151,24 @@ def join_infos(infos: Sequence[Any]) -> dict[str, Any]:
 
 
 def columns_by_time(columns: EpisodeColumns) -> dict[int, EpisodeColumns]:
-    """Splits [time, env] columns into one dict of columns per step, on the host."""
+    """Splits [time, env] columns into one dict of [env] columns per step, by the number of the step, on the CPU."""
     on_host = {name: column.cpu().unbind() for name, column in columns.items()}
     rows = zip(*on_host.values(), strict=True)
     return {time: dict(zip(on_host, row, strict=True)) for time, row in enumerate(rows)}
 
 
 def columns_of(columns: EpisodeColumns, env: int) -> dict[str, float]:
-    """Returns the numbers of one environment's episode from the columns of one step, without NaN."""
+    """Returns the numbers of environment `env` from [env] columns, as floats by name; leaves out NaN."""
     numbers = {name: float(column[env]) for name, column in columns.items()}
     return {name: number for name, number in numbers.items() if not math.isnan(number)}
 
 
 def column_means(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Returns the mean of every column over the episodes that have it."""
+    """Returns the mean of every column over the episodes in `rows` that have it."""
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: float(np.mean([row[name] for row in rows if name in row])) for name in names}
 
 
 def column_metrics(prefix: str, means: Mapping[str, float]) -> dict[str, float]:
-    """Renames means for logs: `success_rate` as in Stable-Baselines3, the others `ep_info/` and their key."""
+    """Renames means for the log: `is_success` to `<prefix>/success_rate`, any other to `<prefix>/ep_info/<name>`."""
     return {f"{prefix}/success_rate" if name == SUCCESS else f"{prefix}/ep_info/{name}": v for name, v in means.items()}

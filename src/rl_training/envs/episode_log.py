@@ -12,7 +12,7 @@ from rl_training.envs.result_checks import check_reset
 
 
 class EpisodeLog(gym.Wrapper):
-    """A wrapper that records the start and the actions of the current episode; `restore_episode` re-runs them.
+    """A wrapper that records the start and the actions of the current episode, so that `restore_episode` can re-run it.
 
     Everything below it (time limits, frame stacks, a simulator that cannot be serialised) is brought back by the
     re-run, so nothing needs to know how to save itself.
@@ -46,7 +46,7 @@ class EpisodeLog(gym.Wrapper):
         return {"start": self.start, "actions": np.array(self.actions)}
 
     def restore_episode(self, episodes: list[dict[str, Any]]) -> Any:
-        """Re-runs this environment's episode (`episodes` holds those of all); returns the last observation.
+        """Re-runs `episodes[self.index]`, a result of `save_episode`, and returns its last observation.
 
         Returns None if the episode ended early: the environment is not a function of its random state and actions.
         """
@@ -67,6 +67,6 @@ class EpisodeLog(gym.Wrapper):
         return why_no_judge(self.env)
 
     def judge_goals(self, achieved: np.ndarray, desired: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the rewards of steps to `achieved` if `desired` was the goal, and whether they terminate episodes."""
+        """Returns rewards and terminations [n] of steps to the goals `achieved` if `desired` had been the goals."""
         self.judge = self.judge or GoalJudge(self.env)
         return self.judge(achieved, desired)

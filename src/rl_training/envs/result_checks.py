@@ -14,7 +14,7 @@ RESET_LENGTH = 2
 
 
 def check_reset(index: int, answer: Any) -> None:
-    """Raises if `reset` of an environment returned something else than an observation and info."""
+    """Raises a ValueError that names environment `index` if its `reset` did not return (observation, info dict)."""
     if isinstance(answer, tuple) and len(answer) == RESET_LENGTH and isinstance(answer[1], dict):
         return
     given = f"a tuple of {len(answer)}" if isinstance(answer, tuple) else type(answer).__name__
@@ -25,7 +25,11 @@ def check_reset(index: int, answer: Any) -> None:
 
 
 def check_step(index: int, answer: Any) -> None:
-    """Raises if `step` of an environment did not return (observation, reward, terminated, truncated, info)."""
+    """Raises a ValueError that names environment `index` unless `answer` is a valid result of its `step`.
+
+    Valid is (observation, reward, terminated, truncated, info): one number as reward, scalar flags that are True,
+    False, 0 or 1, and a dict as info.
+    """
     if not isinstance(answer, tuple) or len(answer) != STEP_LENGTH:
         given = f"{len(answer)} values" if isinstance(answer, tuple) else type(answer).__name__
         raise ValueError(
@@ -45,7 +49,7 @@ def check_step(index: int, answer: Any) -> None:
 
 
 class CheckedSteps(gym.Wrapper):
-    """A wrapper that checks what the environment below it returns, before wrappers above use it."""
+    """A wrapper that raises a ValueError if `reset` or `step` of its environment returns a malformed tuple."""
 
     def __init__(self, env: gym.Env, index: int) -> None:
         super().__init__(env)
@@ -64,7 +68,7 @@ class CheckedSteps(gym.Wrapper):
 
 
 def is_one(value: Any, kinds: str) -> bool:
-    """Says if a value is a single number whose dtype is of one of these kinds (numpy's letters)."""
+    """Returns True if `value` is a single number whose numpy dtype kind is one of the letters `kinds`, e.g. "iuf"."""
     try:
         array = np.asarray(value)
     except ValueError:  # rows of different lengths
@@ -73,7 +77,10 @@ def is_one(value: Any, kinds: str) -> bool:
 
 
 def rewards_tensor(rewards: tuple[Any, ...]) -> Tensor:
-    """Returns one reward per environment as float32; raises for text and objects, which numpy might convert."""
+    """Returns one reward per environment as a float32 tensor [num_envs].
+
+    Raises a TypeError or ValueError unless each reward is one number; text is not converted.
+    """
     batch = np.array(rewards)
     if batch.dtype.kind not in "iubf":
         raise TypeError(f"rewards of type {batch.dtype}")
@@ -81,7 +88,10 @@ def rewards_tensor(rewards: tuple[Any, ...]) -> Tensor:
 
 
 def flags_tensor(flags: tuple[Any, ...]) -> Tensor:
-    """Returns one truth value per environment; raises for anything but True, False, 0 and 1."""
+    """Returns one flag per environment as a bool tensor [num_envs].
+
+    Raises a TypeError or ValueError unless each flag is a scalar True, False, 0 or 1.
+    """
     batch = np.array(flags)
     plain = batch.dtype.kind == "b" or (batch.dtype.kind in "iuf" and ((batch == 0) | (batch == 1)).all())
     if not plain or batch.ndim != 1:
