@@ -16,10 +16,12 @@ POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR
 
 
 def call_factory(factory: EnvFactory, kwargs: Mapping[str, object], index: int, name: str) -> gym.Env | NativeDynamics:
-    """Builds one environment; `index` is its number among those that are stepped together, `name` is for errors.
+    """Builds one environment by calling `factory` with `kwargs`.
 
-    A factory gets the number if it has a parameter `index`, or if it is a function with exactly one parameter that must
-    be given by position: `lambda index: MyEnv(level=index)`. Raises a ValueError if it cannot be called like that.
+    Returns `index` is its number in the run, `name` is for errors. A factory gets the number if it has a parameter
+    `index`, or if it is a function with exactly one parameter that must be given by position: `lambda index:
+    MyEnv(level=index)`. Raises a ValueError if the call does not fit its signature, or if it raises a ValueError or
+    OSError itself.
     """
     try:
         signature = inspect.signature(factory)
@@ -49,7 +51,7 @@ def call_factory(factory: EnvFactory, kwargs: Mapping[str, object], index: int, 
 
 
 def refuse_several_agents(env: object) -> None:
-    """Raises for an environment of PettingZoo, which has an observation and an action for each of its agents."""
+    """Raises a ValueError if `env` is a PettingZoo environment, which has several agents."""
     if hasattr(env, "possible_agents") and not isinstance(env, gym.Env):
         raise ValueError(
             f"{type(env).__name__} has several agents ({shown(getattr(env, 'possible_agents', None))}), as PettingZoo's "
@@ -58,7 +60,7 @@ def refuse_several_agents(env: object) -> None:
 
 
 def check_reset_signature(env: gym.Env) -> None:
-    """Raises if `reset` takes no seed or options, as in the old gym API."""
+    """Raises a ValueError if `reset` of the unwrapped environment takes no `seed` or `options`, as in the old gym API."""
     reset = env.unwrapped.reset
     try:
         inspect.signature(reset).bind(seed=0, options=None)

@@ -6,18 +6,18 @@ import signal
 
 
 class EnvFailedError(ValueError):
-    """An environment died or did not answer; the message says which, and what was asked of it last."""
+    """The error for an environment that died or did not answer in time; its message has its number and last action."""
 
 
 def describe_env(index: int, seed: object, action: object) -> str:
-    """Names an environment by its number, its seed and its last action."""
+    """Returns a text such as "environment 2 (seed 7, last action 1)"; a seed or action that is None is left out."""
     known = [] if seed is None else [f"seed {seed}"]
     known += [] if action is None else [f"last action {' '.join(str(action).split())}"]
     return f"environment {index}" + (f" ({', '.join(known)})" if known else "")
 
 
 def describe_exit(code: int | None) -> str:
-    """Describes how a process ended, by signal or exit code."""
+    """Returns "was ended by SIGKILL" for the exit code -9, "ended with exit code 1" for 1, and so on."""
     if code is not None and code < 0:
         return f"was ended by {signal.Signals(-code).name}"
     return f"ended with exit code {code}"

@@ -15,10 +15,10 @@ FAILURES = (TypeError, ValueError, KeyError, IndexError, AttributeError)  # of a
 
 
 class GoalJudge:
-    """A judge by `compute_reward` and `compute_terminated` of gymnasium-robotics' `GoalEnv`, with an empty info.
+    """A callable that judges goals by `compute_reward` and `compute_terminated` of gymnasium-robotics' `GoalEnv`.
 
-    Many pairs are judged in one call if that gives the same as calls with single pairs; this is tried out at the
-    first call. Other functions are called pair by pair.
+    Their info is empty. Many pairs are judged in one call if that gives the same as calls with single pairs; this is
+    tried out at the first call. Other functions are called pair by pair.
     """
 
     def __init__(self, env: gym.Env) -> None:
@@ -28,7 +28,7 @@ class GoalJudge:
         self.takes_many: dict[str, bool] = {}
 
     def __call__(self, achieved: np.ndarray, desired: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the rewards of pairs of goals, one per row, and which of them terminate an episode."""
+        """Returns rewards (float32) and terminations (bool), [n] each, for pairs of goals, [n, goal size] each."""
         pair = achieved.astype(self.dtype), desired.astype(self.dtype)
         reward, terminated = (self.ask(name, *pair) for name in FUNCTIONS)
         return reward.astype(np.float32), terminated.astype(bool)
@@ -56,7 +56,7 @@ class GoalJudge:
 
 
 def goal_space(env: gym.Env) -> gym.Space:
-    """Returns the space of one goal, without frame stacking, because a goal is judged by itself."""
+    """Returns the space of one achieved goal, without stacked frames, of an environment with goals."""
     if isinstance(env, gym.wrappers.FrameStackObservation):
         env = env.env
     assert isinstance(env.observation_space, gym.spaces.Dict)
@@ -64,7 +64,7 @@ def goal_space(env: gym.Env) -> gym.Space:
 
 
 def why_no_judge(env: gym.Env) -> str | None:
-    """Returns why an environment cannot judge steps by other goals, and the remedy; None if it can."""
+    """Returns why `env` cannot judge steps by other goals, and the remedy, as a sentence; None if it can."""
     for name in FUNCTIONS:
         if not env.has_wrapper_attr(name):
             return f"{env.unwrapped} has no `{name}(achieved_goal, desired_goal, info)`: write one, as in gymnasium-robotics"

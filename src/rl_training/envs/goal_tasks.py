@@ -14,9 +14,10 @@ MOST_BITS = 1024
 
 
 class BitFlip(GoalDynamics):
-    """Flips one of `num_bits` bits per step until they equal the goal (Andrychowicz et al., 2017, arXiv:1707.01495).
+    """A task of flipping one of `num_bits` bits per step until they equal the goal.
 
-    The reward is -1 for every step that does not reach the goal. An episode ends at the goal, or after `num_bits` steps.
+    The task is from Andrychowicz et al., 2017 (arXiv:1707.01495). The reward is -1 for every step that does not reach
+    the goal and 0 for one that does. An episode ends at the goal, or after `num_bits` steps.
     """
 
     def __init__(self, num_bits: int = 15) -> None:
@@ -50,9 +51,10 @@ class BitFlip(GoalDynamics):
 
 
 class PointReach(GoalDynamics):
-    """Moves a point in a square to a goal and stays there; never terminates, like the Fetch tasks of gymnasium-robotics.
+    """A task of moving a point in a square to a goal and staying there.
 
-    A step moves it by at most `speed` along each axis. The reward is -1 wherever the goal is more than `threshold` away.
+    It never terminates, like gymnasium-robotics' Fetch tasks. A step moves the point by at most 0.1 along each axis.
+    The reward is 0 within `threshold` of the goal, -1 elsewhere.
     """
 
     max_episode_steps = 50

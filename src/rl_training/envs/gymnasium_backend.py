@@ -27,7 +27,10 @@ FRAME_BYTES = 100  # of an array, besides its numbers
 
 
 def make_gymnasium(config: EnvConfig, num_envs: int, *, device: torch.device | str, start: int) -> VectorEnv:
-    """Builds gymnasium environments in this process, in worker processes, or their vectorised version."""
+    """Builds `num_envs` gymnasium environments in this process, in worker processes, or as a vectorised version.
+
+    `config.vectorization` decides which; `device` is not used, and `start` is the number of the first one in the run.
+    """
     if config.vectorization == "vector_entry_point":
         return make_vectorized(config, num_envs, start)
     factory = find_factory(config.id)  # here, because a worker process may not know what was handed over in Python
@@ -41,7 +44,10 @@ def make_gymnasium(config: EnvConfig, num_envs: int, *, device: torch.device | s
 
 
 def make_part(config: EnvConfig, factory: EnvFactory | None, rows: range, total: int) -> LocalEnv:
-    """Builds the environments `rows` of a run's `total`, in any process; `factory` is the result of `find_factory`."""
+    """Builds the environments with the numbers `rows` of a run's `total` in this process.
+
+    Returns `factory` is `find_factory`'s result.
+    """
     builders = [partial(build_one, config, factory)] * len(rows)
     env = LocalEnv(builders, timeout_s=config.timeout_s, start=rows.start, total=total)
     env.ask_columns(config.info_keys)
@@ -70,14 +76,17 @@ def build_one(config: EnvConfig, factory: EnvFactory | None, index: int) -> Epis
 
 
 def build_wrapped(config: EnvConfig, factory: EnvFactory | None, index: int) -> gym.Env:
-    """Builds one environment inside the wrappers of its config."""
+    """Builds environment number `index` inside the wrappers of its config.
+
+    A `factory` of None stands for `gymnasium.make`.
+    """
     with refusals_as_sentences(config):
         env = build_bare(config, factory, index)
     return wrap(env, config.wrappers)
 
 
 def wrap(env: gym.Env, wrappers: Sequence[WrapperConfig]) -> gym.Env:
-    """Returns the environment inside wrappers, the first innermost."""
+    """Returns `env` inside the given wrappers, the first innermost; raises a ValueError if one cannot be built."""
     for wrapper in wrappers:
         build: Callable[..., object] = find(wrapper.entry_point, {}, "env.wrappers.entry_point")
         try:
@@ -95,7 +104,7 @@ def wrap(env: gym.Env, wrappers: Sequence[WrapperConfig]) -> gym.Env:
 
 
 def one_frame(env: gym.Env) -> int:
-    """Returns the number of bytes of an observation; 0 if the space has no shape or dtype."""
+    """Returns the size of one observation in bytes; 0 if the observation space has no shape or dtype."""
     space = env.observation_space
     return space.dtype.itemsize * math.prod(space.shape) if space.shape is not None and space.dtype else 0
 

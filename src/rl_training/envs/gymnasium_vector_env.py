@@ -26,7 +26,12 @@ PLAIN_STATE = (np.ndarray, int, float, bool, np.generic)
 
 
 class GymnasiumEnv(HostEnv):
-    """An adapter of `gymnasium.vector.VectorEnv`; the autoreset mode is read from its metadata."""
+    """An adapter from `gymnasium.vector.VectorEnv` to `VectorEnv`; the autoreset mode is read from the metadata.
+
+    `logged` says that every environment is in an `EpisodeLog`, so that a saved state can be re-run; `start` is the
+    number of the first environment in the run. A step that takes more than `timeout_s` seconds raises an EnvFailedError
+    (None: no limit).
+    """
 
     def __init__(
         self, env: gym.vector.VectorEnv, *, logged: bool = False, timeout_s: float | None = TIMEOUT_S, start: int = 0
@@ -91,7 +96,10 @@ class GymnasiumEnv(HostEnv):
 
     @contextmanager
     def calling(self) -> Iterator[None]:
-        """Surrounds every call of the backend: raises an EnvFailedError if it dies or hangs."""
+        """Surrounds a call of the vector environment.
+
+        Raises an EnvFailedError if a process of it dies or the call hangs.
+        """
         try:
             with self.watch:
                 yield
@@ -115,14 +123,17 @@ class GymnasiumEnv(HostEnv):
         return info["final_obs"]
 
     def last_info(self, info: dict[str, Any]) -> dict[str, Any]:
-        """Returns the info of the steps that ended episodes; in same-step mode, `info` itself is of new episodes."""
+        """Returns the info dict of the last steps of ended episodes: `final_info` in same-step mode, else `info`."""
         if self.mode is not AutoresetMode.SAME_STEP or not info:
             return info or {}
         final = info.get("final_info", {})
         return final if isinstance(final, dict) else join_infos(final)
 
     def plain_state(self) -> dict[str, Any]:
-        """Returns a vectorised environment's arrays and numbers if its class is known to have no other state, or {}."""
+        """Returns the state of gymnasium's own vectorised CartPole as a dict of attributes.
+
+        Returns {} for any other environment.
+        """
         env = self.env.unwrapped
         if type(env) is not CartPoleVectorEnv or env is not self.env:
             return {}

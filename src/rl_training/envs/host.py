@@ -16,7 +16,10 @@ from rl_training.envs.vector import VectorEnv, following_seed, same_trees
 
 
 class HostEnv(VectorEnv):
-    """Base of gymnasium environments; to continue from a saved state, those inside an `EpisodeLog` re-run episodes."""
+    """Base of vector environments made of gymnasium environments.
+
+    Returns `set_state` re-runs episodes of those in an `EpisodeLog`.
+    """
 
     obs: Tree = torch.empty(0)
     seed = 0
@@ -28,10 +31,10 @@ class HostEnv(VectorEnv):
 
     @abstractmethod
     def call(self, method: str, *arguments: Any) -> list[Any]:
-        """Calls a method of every environment's `EpisodeLog`."""
+        """Calls a method of every environment's `EpisodeLog` and returns the results in order."""
 
     def call_first(self, method: str, *arguments: Any) -> Any:
-        """Calls a method of the first environment's `EpisodeLog`, for results that are the same for all."""
+        """Calls a method of the first environment's `EpisodeLog` and returns its result, which is the same for all."""
         return self.call(method, *arguments)[0]
 
     def judge(self, achieved: Tensor, desired: Tensor) -> tuple[Tensor, Tensor]:
@@ -56,7 +59,10 @@ class HostEnv(VectorEnv):
         return self.reset(following_seed(state["seed"]))
 
     def restore(self, state: dict) -> bool:
-        """Re-runs the saved episodes; returns whether they led to the saved observations."""
+        """Re-runs the saved episodes in all environments.
+
+        Returns True if they lead to the saved observations, else False.
+        """
         if "episodes" not in state:  # of a vector environment that was handed over as an object
             return False
         others = [dict[str, Any]()] * self.start  # of those before its first, which are elsewhere

@@ -20,10 +20,11 @@ from rl_training.envs.watch import Watch
 
 
 class LocalEnv(HostEnv):
-    """A list of gymnasium environments in this process; each is restarted in the step that ends its episode.
+    """A batch of gymnasium environments stepped in turn in this process.
 
-    They may be a part of the `total` environments of a run, from number `start` on; each has the same seed as when all
-    are stepped together.
+    Each is reset in the step that ends its episode. They may be part of the `total` environments of a run, numbered
+    from `start`, and have the same seeds as if all were stepped together (None: they are all). A call that takes more
+    than `timeout_s` seconds raises an EnvFailedError (None: no limit).
     """
 
     state_kind: StateKind = "replayed"

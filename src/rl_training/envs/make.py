@@ -44,7 +44,7 @@ LEAST_BYTES = {
 
 @dataclass(frozen=True, kw_only=True)
 class WrapperConfig:
-    """A wrapper of every environment: its class, and the arguments after the environment."""
+    """Settings of a gymnasium wrapper around every environment: its class, and its arguments after the environment."""
 
     entry_point: str  # 'package.module:Class'
     kwargs: dict[str, object] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class WrapperConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class EnvConfig:
-    """Settings of the environment: its id, the number of copies, and how they are run."""
+    """Settings of a run's environments: their id, number, backend, wrappers and limits."""
 
     id: str  # a gymnasium id ('CartPole-v1', 'package.module:Name-v0'), or 'package.module:factory'
     n_envs: Count = 1
@@ -72,14 +72,21 @@ class EnvConfig:
 
     @property
     def can(self) -> Abilities:
-        """Returns the abilities of the backend; raises a ValueError if it is unknown."""
+        """Returns the features that the environments of the backend support.
+
+        Raises a ValueError if the backend is unknown.
+        """
         return find_backend(self.backend).can
 
 
 def make_env(
     config: EnvConfig, *, num_envs: int | None = None, device: torch.device | str = "cpu", start: int = 0
 ) -> VectorEnv:
-    """Builds the environments of a config, or `num_envs` of them, numbered from `start` in the run."""
+    """Builds the vector environment of a config; raises a ValueError if the backend cannot follow the settings.
+
+    It holds `num_envs` environments (None: `config.n_envs`), numbered from `start` in the run; tensor code is put on
+    `device`.
+    """
     check_settings(config)
     backend, num_envs = find_backend(config.backend), num_envs or config.n_envs
     check_memory(num_envs * LEAST_BYTES[config.vectorization], f"env.n_envs={num_envs}")
@@ -90,7 +97,7 @@ def make_env(
 
 
 def check_settings(config: EnvConfig) -> None:
-    """Refuses an unknown backend, and settings that its environments cannot follow."""
+    """Raises a ValueError if `config` names an unknown backend, or settings that its environments cannot follow."""
     backend = find_backend(config.backend)
     if config.vectorization not in backend.can.vectorizations:
         others = {other.name: other for other in BACKENDS.values() if config.vectorization in other.can.vectorizations}
@@ -115,7 +122,10 @@ def check_settings(config: EnvConfig) -> None:
 
 
 def check_made(backend: Backend, env: VectorEnv, num_envs: int) -> None:
-    """Refuses what a backend built if it is not as many environments as asked for, or more than it declares."""
+    """Raises a ValueError if `env`, which `backend` built, is no `VectorEnv` of `num_envs` environments.
+
+    Also raises it if `env` can save its state and the backend does not declare that.
+    """
     wrong = None
     if not isinstance(env, VectorEnv):
         wrong = f"a {type(env).__name__}: return an rl_training.envs.VectorEnv"
@@ -131,7 +141,10 @@ def check_made(backend: Backend, env: VectorEnv, num_envs: int) -> None:
 
 @contextmanager
 def refusals_as_sentences(config: EnvConfig) -> Iterator[None]:
-    """Turns errors of gymnasium while it builds an environment into a ValueError that names the fix."""
+    """Turns gymnasium's and import errors inside the block into a ValueError that names the fix.
+
+    Before the block it imports the module in `config.id`, and the package that registers the id with gymnasium.
+    """
     NATIVE.load(config.id)  # with gymnasium too, and in every process
     register_robotics(config.id)
     module, colon, _ = config.id.partition(":")
@@ -168,7 +181,7 @@ def refusals_as_sentences(config: EnvConfig) -> Iterator[None]:
 
 
 def register_robotics(env_id: str) -> None:
-    """Imports gymnasium-robotics, if it is installed and the id is one of its own, which registers its ids."""
+    """Imports gymnasium-robotics, which registers its ids, if it is installed and `env_id` looks like one of them."""
     if env_id.startswith(ROBOTICS) and env_id not in gym.registry and find_spec("gymnasium_robotics"):
         import_module("gymnasium_robotics")
 
@@ -180,7 +193,11 @@ def advice(env_id: str) -> str:
 
 
 def find_factory(path: str) -> EnvFactory | None:
-    """Returns the function behind 'package.module:factory'; None for gymnasium's ids, which may also name a module."""
+    """Returns the function or class that 'package.module:factory' names.
+
+    Returns None for gymnasium's ids, which may name a module. Names that were registered in Python are known, too.
+    Raises a ValueError if `path` names nothing callable.
+    """
     _, colon, name = path.partition(":")
     if path not in FACTORIES and (not colon or "-v" in name):
         return None
@@ -193,6 +210,6 @@ def find_factory(path: str) -> EnvFactory | None:
 
 
 def is_registered(config: EnvConfig) -> bool:
-    """Says if gymnasium can make 'package.module:Name-v0' without importing anything."""
+    """Returns True if gymnasium has the id 'package.module:Name-v0' and its module is already imported in this process."""
     module, _, name = config.id.partition(":")
     return config.backend == "gymnasium" and module in sys.modules and name in gym.registry

@@ -11,21 +11,21 @@ from rl_training.envs.native import NativeDynamics
 
 
 class CartPoleNoVelocity(CartPole):
-    """CartPole with both velocities hidden (shown as zero): they must be inferred from earlier observations."""
+    """CartPole whose observations show 0 for both velocities, which must be inferred from earlier observations."""
 
     def observe(self, state: Tensor) -> Tensor:
         return state * torch.tensor([1.0, 0.0, 1.0, 0.0], device=state.device)
 
 
 class PendulumNoVelocity(Pendulum):
-    """Pendulum with the angular velocity hidden."""
+    """Pendulum whose observations show 0 for the angular velocity, which must be inferred from earlier observations."""
 
     def observe(self, state: Tensor) -> Tensor:
         return super().observe(state) * torch.tensor([1.0, 1.0, 0.0], device=state.device)
 
 
 class TMaze(NativeDynamics):
-    """A cue at the start says which way to turn at the end of a corridor (Bakker, 2001).
+    """A corridor of `length` steps whose cue at the start says which way to turn at the end (Bakker, 2001).
 
     Actions: 0 forward, 1 left, 2 right. The return is 1 for the right turn and 0 otherwise, so it is the success rate:
     exactly one half for the best policy without memory.
@@ -56,9 +56,10 @@ class TMaze(NativeDynamics):
 
 
 class RepeatPrevious(NativeDynamics):
-    """Says which of four symbols was shown `delay` steps ago (Morad et al., 2023, arXiv:2303.01859).
+    """A task of repeating which of four symbols was shown `delay` steps ago (Morad et al., 2023, arXiv:2303.01859).
 
-    Each answer counts 1/n or -1/n, so a perfect memory returns 1 and the best policy without one -0.5.
+    Each of `num_answers` answers is rewarded with 1/num_answers or -1/num_answers, so a perfect memory returns 1 and
+    the best policy without one -0.5.
     """
 
     num_symbols = 4

@@ -13,7 +13,7 @@ from rl_training.envs.vector import EnvStep, StateKind, VectorEnv, seeds_for
 
 
 class NativeDynamics(ABC):
-    """The rules of one environment, as pure functions of a state tensor [num_envs, state size].
+    """Base of the rules of one environment, as pure functions of a state tensor [num_envs, state size].
 
     All randomness comes in as uniform numbers, so that the rules can be compiled and replayed.
     """
@@ -25,35 +25,39 @@ class NativeDynamics(ABC):
 
     @abstractmethod
     def initial(self, uniform: Tensor) -> Tensor:
-        """Returns first states from uniform numbers [num_envs, num_random]."""
+        """Returns first states [num_envs, state size] made of uniform numbers in [0, 1), [num_envs, num_random]."""
 
     @abstractmethod
     def step(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Returns the next state, the reward and whether the episode terminated."""
+        """Returns the next state [num_envs, state size], and the reward and the bool `terminated`, [num_envs] each."""
 
     def observe(self, state: Tensor) -> Tree:
         return state
 
     def info(self, state: Tensor) -> dict[str, Tensor]:
-        """Returns one number per environment under each of `info_names`, for the state that a step has led to."""
+        """Returns one tensor [num_envs] under each of `info_names`, for the state that a step has led to.
+
+        Returns {} by default.
+        """
         return {}
 
 
 class GoalDynamics(NativeDynamics):
-    """Rules with goals: observations are a Dict with `observation`, `achieved_goal` and `desired_goal`."""
+    """Base of rules with goals: observations are a dict of `observation`, `achieved_goal` and `desired_goal`."""
 
     info_names = (SUCCESS,)
 
     @abstractmethod
     def judge(self, achieved: Tensor, desired: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the reward of steps that led to `achieved` where `desired` was wanted, and whether they terminate.
+        """Returns rewards and terminations (bool) of steps to the goals `achieved` if `desired` had been the goals.
 
-        Pure tensor code over any leading dimensions that agrees with `step`: a replay calls it with other goals.
+        Must be pure tensor code over any leading dimensions that agrees with `step`: a replay calls it with other
+        goals.
         """
 
 
 class NativeEnv(VectorEnv):
-    """A batch of native dynamics with time limit and restart, without a Python loop over environments."""
+    """A vector environment of `num_envs` copies of `dynamics`, with time limit and restart, on `device`."""
 
     state_kind: StateKind = "exact"
     tensor_code = True
@@ -96,7 +100,7 @@ class NativeEnv(VectorEnv):
         return self.dynamics.observe(self.state)
 
     def draw(self) -> Tensor:
-        """Draws random numbers for the episodes that may start in the next step, from the environment's own stream."""
+        """Draws numbers in [0, 1), [num_envs, num_random], for episodes that may start in the next step."""
         return torch.rand(self.num_envs, self.dynamics.num_random, generator=self.generator, device=self.device)
 
     def step(self, action: Tensor) -> EnvStep:
@@ -106,7 +110,11 @@ class NativeEnv(VectorEnv):
     def advance(
         self, state: Tensor, elapsed: Tensor, action: Tensor, uniform: Tensor
     ) -> tuple[Tensor, Tensor, EnvStep]:
-        """Takes one step as a pure function: returns the new state, the steps elapsed and the result."""
+        """Takes one step as a pure function; returns the new state, the elapsed steps of episodes and the `EnvStep`.
+
+        Episodes that end start again from `uniform`; their `EnvStep` has the last observation in `next_obs` and the
+        first in `obs`.
+        """
         next_state, reward, terminated = self.dynamics.step(state, action)
         if terminated.dtype != torch.bool:
             raise ValueError(f"the step's terminated is {terminated.dtype}: return a tensor of torch.bool")

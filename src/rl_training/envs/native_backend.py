@@ -12,14 +12,17 @@ from rl_training.envs.native import NativeDynamics, NativeEnv
 
 
 def check_native(config: EnvConfig) -> None:
-    """Refuses an id without native dynamics."""
+    """Raises a ValueError if `config.id` is neither the name of native dynamics nor 'package.module:factory'."""
     NATIVE.load(config.id)
     if config.id not in NATIVE and ":" not in config.id:
         raise ValueError(no_native_version(config))
 
 
 def make_native(config: EnvConfig, num_envs: int, *, device: torch.device | str, start: int) -> NativeEnv:
-    """Builds environments from the dynamics that `env.id` names."""
+    """Builds environments on `device` from the dynamics that `config.id` names.
+
+    Raises a ValueError if it names none.
+    """
     factory = NATIVE.get(config.id) or find_factory(config.id)
     if factory is None:
         raise ValueError(no_native_version(config))

@@ -36,16 +36,17 @@ COMPARED = {  # fields of a step, and what people call them
 
 
 def needs_probe(env: VectorEnv) -> bool:
-    """Says if continuing from a saved state depends on code outside this package, so that it has to be tried."""
+    """Returns True if continuing `env` from a saved state depends on code outside this package and must be tried."""
     rules = env.dynamics if isinstance(env, NativeEnv) else env
     return env.state_kind == "replayed" or (env.state_kind == "exact" and not type(rules).__module__.startswith(OURS))
 
 
 def probe(config: EnvConfig, build: Callable[[EnvConfig], VectorEnv]) -> str | None:
-    """Returns in what a copy that continues from a saved state differs from the original; None: in nothing.
+    """Returns what differs between an environment and a copy that continues from its saved state; None if nothing does.
 
-    Both are built here, and take random actions. Neither the random numbers of this process nor other environments are
-    touched.
+    The answer is "reward", "terminated", "truncated" or "observation". Both are made with `build`, take random actions
+    for some seconds and are closed; the random states of this process stay as they were. Raises an EnvFailedError if
+    one calls `sys.exit`.
     """
     limit = min(EPISODE, config.max_episode_steps or EPISODE) if config.can.time_limit else None
     short = dataclasses.replace(config, n_envs=1, max_episode_steps=limit)
@@ -85,7 +86,7 @@ def first_difference(ours: EnvStep, theirs: EnvStep) -> str | None:
 
 
 def until(deadline: float, num: int) -> Iterator[int]:
-    """Counts `num` rounds, or as many as begin before the deadline."""
+    """Yields 0, 1, ... up to `num` - 1, and stops early once `time.monotonic()` exceeds `deadline`."""
     for number in range(num):
         if time.monotonic() > deadline:
             return
@@ -93,13 +94,13 @@ def until(deadline: float, num: int) -> Iterator[int]:
 
 
 def draw(space: Space, obs: Tree, generator: torch.Generator) -> Tensor:
-    """Draws a random action that the mask allows."""
+    """Draws one random action, [1, ...], that the `action_mask` of an observation allows, if it has one."""
     return sample(space, 1, generator, obs.get("action_mask") if isinstance(obs, dict) else None)
 
 
 @contextmanager
 def kept_random_numbers() -> Iterator[None]:
-    """Restores the global random generators, which environments may use, on leaving the `with` block."""
+    """Restores the global random states of Python, numpy and torch's CPU when the block ends."""
     python, numbers = random.getstate(), np.random.get_state()
     try:
         with torch.random.fork_rng(devices=[]):

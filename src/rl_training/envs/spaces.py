@@ -21,12 +21,12 @@ def convert_box(space: gym.spaces.Box, role: str) -> Box:
 
 
 def own_dtype(space: gym.Space, role: str, ours: type) -> str | None:
-    """Returns the dtype in which the environment takes its actions, if it is not `ours`; else None."""
+    """Returns the name of an action space's dtype if it is not `ours`; None if it is, and for observations."""
     return str(space.dtype) if role == "action" and space.dtype != ours else None
 
 
 def check_same_spaces(spaces: Sequence[tuple[gym.Space, gym.Space]]) -> None:
-    """Raises a ValueError if environments of one batch have different observation or action spaces."""
+    """Raises a ValueError unless all (observation space, action space) pairs, one per environment, are equal."""
     for index, pair in enumerate(spaces):
         for role, first, other in zip(("observation", "action"), spaces[0], pair, strict=True):
             if other != first:
@@ -37,7 +37,10 @@ def check_same_spaces(spaces: Sequence[tuple[gym.Space, gym.Space]]) -> None:
 
 
 def convert_space(space: gym.Space, *, role: str) -> Space:
-    """Turns a gymnasium space into plain data; `role` is "observation" or "action" and names it in errors."""
+    """Converts a gymnasium space to one of `rl_training.core`; raises a ValueError with advice if it is not supported.
+
+    `role` is "observation" or "action": it decides which spaces are supported and names the space in errors.
+    """
     match space:
         case gym.spaces.Box():
             return convert_box(space, role)
@@ -76,7 +79,10 @@ def convert_dict(space: gym.spaces.Dict) -> Dict:
 
 
 def convert_spec(observation_space: gym.Space, action_space: gym.Space) -> Spec:
-    """Returns the spec of an environment; the action mask, if there is one, must fit the actions."""
+    """Converts an environment's spaces to a `Spec`.
+
+    Raises a ValueError if one is not supported, or its action mask does not fit.
+    """
     obs = convert_space(observation_space, role="observation")
     action = convert_space(action_space, role="action")
     if isinstance(obs, Dict) and "action_mask" in obs.spaces:

@@ -16,7 +16,7 @@ StateKind = Literal["exact", "replayed", "boundary"]
 
 
 class EnvStep(NamedTuple):
-    """The result of one step of all environments."""
+    """The result of one step of all environments, as tensors [num_envs, ...]."""
 
     reward: Tensor
     terminated: Tensor
@@ -43,52 +43,61 @@ class VectorEnv(ABC):
     device: torch.device = torch.device("cpu")
 
     def ask_columns(self, keys: tuple[str, ...]) -> None:
-        """Asks for these keys of `info` as columns of the episodes that end, besides `is_success`."""
+        """Asks for these keys of `info` as columns of the episodes that end, besides `is_success`.
+
+        Does nothing by default.
+        """
 
     @abstractmethod
     def reset(self, seed: int) -> Tree:
-        """Starts every environment afresh from one seed and returns the first observations."""
+        """Starts new episodes in all environments from one seed and returns the first observations, [num_envs, ...]."""
 
     @abstractmethod
     def step(self, action: Tensor) -> EnvStep:
-        """Steps all environments with actions in their own units."""
+        """Steps all environments with actions [num_envs, ...] in their own units; restarts those whose episode ends."""
 
     @abstractmethod
     def get_state(self) -> dict:
-        """Returns what `set_state` needs to continue: tensors and JSON values."""
+        """Returns a dict of tensors and JSON values from which `set_state` can continue."""
 
     @abstractmethod
     def set_state(self, state: dict) -> Tree | None:
-        """Continues from a saved state; returns new first observations where that is impossible, else None."""
+        """Continues from a result of `get_state` and returns None.
+
+        If it cannot, starts new episodes and returns their observations.
+        """
 
     def judge(self, achieved: Tensor, desired: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the rewards of steps to `achieved` if `desired` was the goal, and whether they terminate episodes."""
+        """Returns rewards and terminations [n] of steps to the goals `achieved` if `desired` had been the goals.
+
+        Raises a TypeError if the environment cannot judge; see `why_no_judge`.
+        """
         raise TypeError(f"{type(self).__name__} judges no steps by other goals")
 
     @property
     def why_no_judge(self) -> str | None:
-        """Returns why `judge` cannot be called, and the remedy; None if it can."""
+        """Returns why `judge` cannot be called, and the remedy, as a sentence; None if it can."""
         return f"{type(self).__name__} judges no steps by other goals: pass an id or a function"
 
     def close(self) -> None:
-        """Releases processes and windows."""
+        """Ends the processes and windows of the environments; does nothing by default."""
 
 
 def seeds_for(seed: int, num: int) -> list[int]:
-    """Returns independent seeds for the environments of one batch."""
+    """Returns `num` independent seeds derived from `seed`, one per environment of a batch."""
     return [int(s) for s in np.random.SeedSequence(seed).generate_state(num)]
 
 
 def following_seed(seed: int) -> int:
-    """Returns the seed for new episodes of a run that could not continue its old ones."""
+    """Returns a seed derived from `seed`, for new episodes of a resumed run that could not continue its old ones."""
     return int(np.random.SeedSequence([seed, 1]).generate_state(1)[0])
 
 
 def same_trees(a: Tree | EnvStep, b: Tree | EnvStep) -> bool:
-    """Says if all tensors of two trees are equal; NaN equals NaN."""
+    """Returns True if the tensors of two trees with the same keys are equal in shape and values; NaN equals NaN."""
     return all(same(x, y) for x, y in zip(tree_leaves(a), tree_leaves(b), strict=True))
 
 
 def same(x: Tensor, y: Tensor) -> bool:
-    """Says if two tensors are equal; NaN equals NaN, because it is reported elsewhere, as not finite."""
+    """Returns True if two tensors are equal in shape and values; NaN equals NaN, because it is reported elsewhere."""
     return x.shape == y.shape and bool(((x == y) | ((x != x) & (y != y))).all())

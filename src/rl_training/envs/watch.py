@@ -30,7 +30,11 @@ log = logging.getLogger(__name__)
 
 
 class Watch:
-    """A time limit on calls: `with watch: env.step(...)` is interrupted if it takes longer than `timeout_s`."""
+    """A time limit for calls inside a `with` block: after `timeout_s` seconds (None: never) they raise EnvFailedError.
+
+    Calls outside the main thread, and code that never returns to Python, cannot be interrupted; a warning is logged
+    instead.
+    """
 
     def __init__(self, timeout_s: float | None) -> None:
         self.timeout_s = timeout_s
@@ -49,7 +53,10 @@ class Watch:
         self.inside = False
 
     def look(self, passed: float) -> None:
-        """Adds `passed` seconds to the current call's time and interrupts it at the limit; pauses do not count."""
+        """Adds `passed` seconds to the time of the call in progress and interrupts it at the limit.
+
+        Warns 2 s later if it goes on.
+        """
         same = self.inside and self.calls == self.seen
         before, self.waited, self.seen = self.waited, self.waited + passed if same else 0.0, self.calls
         assert self.timeout_s is not None
@@ -83,7 +90,10 @@ def living_watches() -> list[Watch]:
 
 
 def start_looking() -> None:
-    """Starts the thread, unless it runs, and installs the handler, where this is allowed."""
+    """Starts the watching thread unless it runs.
+
+    In the main thread, also installs the signal handler unless one is set.
+    """
     in_main = threading.current_thread() is threading.main_thread()  # only there may handlers be installed
     if SIGNAL is not None and in_main and signal.getsignal(SIGNAL) is signal.SIG_DFL:
         signal.signal(SIGNAL, interrupt)
@@ -93,7 +103,7 @@ def start_looking() -> None:
 
 
 def look_at_all() -> None:
-    """Looks at every watch until there is none left, or another thread does."""
+    """Runs in the watching thread: adds the time to every watch until none is left, or a newer thread has taken over."""
     for _ in itertools.count():
         timeouts = [watch.timeout_s for watch in living_watches() if watch.timeout_s is not None]
         if not timeouts or threading.current_thread() not in LOOKERS:
@@ -106,7 +116,10 @@ def look_at_all() -> None:
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:
-    """Raises in the main thread for the call that took too long."""
+    """Handles the watch's signal in the main thread: raises an EnvFailedError for a call that took too long.
+
+    Does nothing while a debugger is active.
+    """
     with_debugger = any(f.f_globals.get("__name__") in DEBUGGERS for f, _ in traceback.walk_stack(frame))
     for watch in living_watches():
         expired, watch.expired = watch.expired, False
