@@ -1,4 +1,4 @@
-"""Collectors of env steps; only here and in native_collector.py are environments stepped."""
+"""Collectors, which step environments with a policy; outside of `envs`, only native_collector.py does so, too."""
 
 from __future__ import annotations
 
