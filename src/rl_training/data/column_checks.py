@@ -39,7 +39,7 @@ def actions_are_in_the_space(dataset: Dataset) -> Iterator[Finding]:
 
 
 def actions_keep_off_the_bounds(dataset: Dataset) -> Iterator[Finding]:
-    """Finds many actions exactly at a bound: they were clipped, so that the policy's own draw is lost."""
+    """Yields a warning if more than 5 % of continuous actions are exactly at a bound, because they were clipped there."""
     space = dataset.spec.action
     if not isinstance(space, Box) or dataset.provenance.spec_inferred:
         return
@@ -59,7 +59,7 @@ def actions_keep_off_the_bounds(dataset: Dataset) -> Iterator[Finding]:
 
 
 def actions_are_in_the_environments_units(dataset: Dataset) -> Iterator[Finding]:
-    """Finds actions that fill [-1, 1] though the bounds are wider: they are in the policy's units."""
+    """Yields a warning if actions fill [-1, 1] although the bounds are wider: they seem to be in the policy's units."""
     space = dataset.spec.action
     if not isinstance(space, Box) or dataset.provenance.spec_inferred or len(dataset) < PER_CHOICE:
         return
@@ -113,7 +113,10 @@ def rewards_say_something(dataset: Dataset) -> Iterator[Finding]:
 
 
 def numbers_have_one_scale(dataset: Dataset) -> Iterator[Finding]:
-    """Finds numbers such as 1e9 or -99999 among small ones: placeholders for "unknown", which spoil statistics."""
+    """Yields a warning per column, except actions, that has numbers such as 1e9 or -99999 among small ones.
+
+    They often stand for "unknown", and spoil statistics.
+    """
     for name, column in finite_columns(dataset.columns).items():
         if column.dtype.kind != "f" or len(column) < PER_CHOICE or name == "action":
             continue

@@ -41,7 +41,7 @@ IMAGE_DIMENSIONS = 4  # of a column of images
 
 
 class DatasetError(ValueError):
-    """A dataset that cannot be used; the message says which field and what to do."""
+    """The error for a dataset that cannot be used; its message says which field is wrong and what to do."""
 
 
 class Columns(NamedTuple):
@@ -59,14 +59,17 @@ class Columns(NamedTuple):
 
 
 def map_arrays(fn: Callable[..., np.ndarray], tree: Arrays, *rest: Arrays) -> Arrays:
-    """Applies `fn` to an array, or to every array of a dictionary."""
+    """Returns `fn` applied to an array, or a dict of `fn` applied to every array of a dict.
+
+    `rest` holds trees of the same keys, whose arrays `fn` gets as further arguments.
+    """
     if isinstance(tree, dict):
         return {key: fn(leaf, *(other[key] for other in rest)) for key, leaf in tree.items()}  # pyrefly: ignore
     return fn(tree, *rest)
 
 
 def leaves(name: str, tree: Arrays | None) -> Flat:
-    """Returns the arrays of a tree under their flat names."""
+    """Returns the arrays of an observation by flat name: `name` for one array, `name/key` for a dict; {} for None."""
     if isinstance(tree, dict):
         return {f"{name}/{key}": leaf for key, leaf in tree.items()}
     return {} if tree is None else {name: tree}
@@ -77,12 +80,12 @@ def chunks(rows: int) -> Iterator[slice]:
 
 
 def flatten(columns: Columns) -> Flat:
-    """Returns all columns under their flat names."""
+    """Returns all columns that are not None by flat name, such as `obs`, `obs/position` or `extras/cost`."""
     return {name: leaf for field, tree in columns._asdict().items() for name, leaf in leaves(field, tree).items()}
 
 
 def unflatten(flat: Flat) -> Columns:
-    """Builds columns from arrays under flat names; raises a DatasetError if one is missing."""
+    """Builds `Columns` from arrays by flat name; raises a DatasetError if a required one is missing."""
     absent = next((name for name in REQUIRED if tree_at(flat, name) is None), None)
     if absent is not None:
         raise DatasetError(f"{absent} is missing: {REQUIRED[absent]}")
@@ -98,7 +101,10 @@ def tree_at(flat: Flat, name: str) -> Arrays | None:
 
 
 def rename(names: list[str]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Maps our column names to those of a foreign file, and lists the file's columns that are not used."""
+    """Returns a dict from our column names to a file's names, and a tuple of the file's names that are not used.
+
+    Raises a DatasetError if two names mean the same column, or if `done` stands where `terminated` is needed.
+    """
     used: dict[str, str] = {}
     for name in names:
         head, slash, tail = name.partition("/")
@@ -116,7 +122,10 @@ def rename(names: list[str]) -> tuple[dict[str, str], tuple[str, ...]]:
 
 
 def numbered(names: list[str]) -> dict[str, list[str]]:
-    """Groups columns such as `obs_0`, `obs_1` of a table under their common name."""
+    """Returns the names of a table such as `obs_0`, `obs_1` in order, grouped under their common name `obs`.
+
+    Raises a DatasetError if a number is missing. Names of other things than our columns are left out.
+    """
     groups: dict[str, dict[int, str]] = {}
     for name in names:
         if match := re.fullmatch(r"(.+?)[_.](\d+)", name):
@@ -135,14 +144,17 @@ def numbered(names: list[str]) -> dict[str, list[str]]:
 
 
 def leaf_format(space: Space) -> tuple[tuple[int, ...], np.dtype]:
-    """Returns the shape and type of one row of a space."""
+    """Returns the shape and dtype of one row of a space; raises a DatasetError for a Dict space."""
     if isinstance(space, Dict):
         raise DatasetError(f"{space} is nested: flatten the dictionary to one level")
     return space.shape, np.dtype(space.dtype)
 
 
 def check_columns(columns: Columns, spec: Spec) -> Columns:
-    """Converts every column to the spec's shape and type, or raises; values are read only to convert them."""
+    """Returns the columns converted to the shapes and types of `spec`; raises a DatasetError if one does not fit.
+
+    Values are read only to convert them.
+    """
     reward = as_array("reward", columns.reward)
     rows = len(reward) if reward.ndim else 0
     if rows == 0:
@@ -185,7 +197,7 @@ def fit_tree(name: str, tree: Arrays, space: Space, rows: int | None) -> Arrays:
 
 
 def as_array(name: str, column: object) -> np.ndarray:
-    """Returns a column as an array of numbers, or raises a DatasetError."""
+    """Returns a column as an array; raises a DatasetError if it does not hold numbers or truth values of one shape."""
     try:
         array = np.asarray(column)
     except (ValueError, TypeError, RuntimeError) as error:  # rows of different lengths; tensors of a GPU
@@ -198,7 +210,10 @@ def as_array(name: str, column: object) -> np.ndarray:
 def fit(
     name: str, column: np.ndarray, shape: tuple[int, ...] | None, dtype: np.dtype | None, rows: int | None
 ) -> np.ndarray:
-    """Returns one column in the wanted type; raises unless it has the wanted number and shape of rows (None: any)."""
+    """Returns `column` as an array of type `dtype`; raises a DatasetError if its rows have not this number and shape.
+
+    None for `shape`, `dtype` or `rows` means any.
+    """
     column = as_array(name, column)
     if rows is not None and (not column.ndim or len(column) != rows):
         given = len(column) if column.ndim else "no"
@@ -211,7 +226,7 @@ def fit(
 
 
 def cast(name: str, column: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Changes the type of a column; raises if more than precision would be lost."""
+    """Returns a column as type `dtype`; raises a DatasetError if more than precision would be lost."""
     if dtype.kind == "f":
         with np.errstate(over="ignore"):  # what does not fit becomes infinite and is refused as such
             return column.astype(dtype)
@@ -227,7 +242,11 @@ def cast(name: str, column: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def infer_spec(obs: Arrays, action: np.ndarray) -> Spec:
-    """Guesses the spaces from the data: observations without bounds, continuous actions in [-1, 1] unless data exceed it."""
+    """Guesses the spaces from the data; raises a DatasetError if that is impossible.
+
+    Observations get no bounds, continuous actions [-1, 1] or the wider range of the data, and integers are choices from
+    0.
+    """
     if isinstance(obs, dict):
         return Spec(Dict({key: infer_space(f"obs/{key}", leaf) for key, leaf in obs.items()}), infer_action(action))
     return Spec(infer_space("obs", obs), infer_action(action))

@@ -51,7 +51,7 @@ from rl_training.functional import n_step_return
 
 
 class Dataset:
-    """Steps in the order of their episodes, one row each; actions are in the environment's units.
+    """A dataset of logged steps in the order of their episodes, one row each; actions are in the environment's units.
 
     The successor of a row is stored (`next_obs`), or it is the following row, and for the last row of an episode the
     episode's `last_obs`.
@@ -66,7 +66,7 @@ class Dataset:
         recorded_sha256: str | None = None,
         path: Path | None = None,
     ) -> None:
-        """Takes columns that fit the spec; `from_arrays` makes them fit."""
+        """Stores columns that fit the spec without a check; use `from_arrays` for arrays that may not."""
         self.path = path  # where it was opened
         self.columns, self.spec, self.reference = columns, spec, reference
         self.recorded_sha256 = recorded_sha256  # what the file says; see `verify`
@@ -92,11 +92,12 @@ class Dataset:
         reference: ReferenceScore | None = None,
         check: bool = True,
     ) -> Dataset:
-        """Makes a dataset of arrays; without a spec the spaces are guessed from them.
+        """Builds a dataset from arrays of one row per step; without a spec the spaces are guessed from them.
 
-        Numbers that no algorithm could learn from are refused, unless `check` is False or the arrays are mapped files.
-        `spec` may be a `Spec`, a pair of gymnasium spaces (observation, action), an environment or its id, a function
-        that builds one, or an agent; the same in `open` and `replace`.
+        Raises a DatasetError if arrays do not fit together, or, unless `check` is False or they are mapped files, if no
+        algorithm could learn from their numbers (NaN, choices that do not exist). `spec` may be a `Spec`, a pair of
+        gymnasium spaces (observation, action), an environment or its id, a function that builds one, or an agent; the
+        same in `open` and `replace`.
         """
         extras = instance_of({} if extras is None else extras, dict, "extras", "give one array per name, {'cost': ...}")
         columns = Columns(obs, action, reward, terminated, truncated, next_obs, last_obs, log_prob, extras)
@@ -108,10 +109,11 @@ class Dataset:
 
     @classmethod
     def open(cls, path: str | Path, *, spec: SpecSource | None = None, check: bool = True) -> Dataset:
-        """Opens a file or folder; its format is recognised by suffix and content.
+        """Opens a file or folder, in the format found by its suffix and content.
 
-        A file whose numbers no algorithm could learn from is refused, unless `check` is False. A folder of columns is
-        mapped into memory and not looked at: use `verify` and `lint`.
+        Raises a DatasetError if it cannot be used. A file whose numbers no algorithm could learn from (NaN, choices
+        that do not exist) also raises it, unless `check` is False. A folder of columns is mapped into memory and its
+        numbers are not read: use `verify` and `lint`.
         """
         place, check = checked_path(path, "path"), checked_flag(check)
         try:
@@ -147,7 +149,11 @@ class Dataset:
         return dataset
 
     def save(self, path: str | Path) -> None:
-        """Writes the dataset, complete or not at all: .npz, .hdf5, .parquet, .jsonl, .minari, or a folder of columns."""
+        """Writes the dataset to `path`, complete or not at all, in place of a file or dataset that is there already.
+
+        The suffix decides the format: .npz, .hdf5, .parquet, .jsonl, .minari, or a folder of columns if there is none.
+        Raises a DatasetError if it cannot be written.
+        """
         path = checked_path(path, "path")
         whole = keeps_successors(path)
         stored = self if whole else self.compact().select(np.arange(len(self.returns)))  # which marks an open end
@@ -163,7 +169,10 @@ class Dataset:
 
     @property
     def sha256(self) -> str:
-        """Computes the sha256 of the columns as they are now, in any file format; reads all of them."""
+        """Returns the sha256 of the columns as they are now, which is the same in any file format.
+
+        Reads all of them.
+        """
         return content_hash(flatten(self.columns))
 
     @property
@@ -172,7 +181,10 @@ class Dataset:
         return self.recorded_sha256 or self.sha256
 
     def verify(self) -> None:
-        """Raises a DatasetError if the columns do not match the sha256 that the file recorded; reads all of them."""
+        """Raises a DatasetError if the columns do not match the sha256 in their file; reads all of them.
+
+        Does nothing if no sha256 was recorded.
+        """
         if self.recorded_sha256 is not None and self.recorded_sha256 != self.sha256:
             raise DatasetError("the columns do not match their sha256: they were damaged or edited; get the file again")
 
@@ -183,7 +195,10 @@ class Dataset:
         provenance: Provenance | None = None,
         reference: ReferenceScore | None = None,
     ) -> Dataset:
-        """Returns a dataset of the same columns with another spec, provenance or reference."""
+        """Returns a dataset of the same columns with another spec, provenance or reference; None keeps the present one.
+
+        Raises a DatasetError if the columns do not fit the spec.
+        """
         spec, (provenance, reference) = spec_from(spec), described(provenance or self.provenance, reference)
         columns = self.columns if spec is None else check_columns(self.columns, spec)
         if spec is not None:
@@ -201,20 +216,26 @@ class Dataset:
         return episodes
 
     def episodes(self) -> Episodes:
-        """Returns the rows at which episodes start and stop."""
+        """Returns the first row and the row after the last of every episode, as `Episodes(start, stop)`."""
         return self.found_episodes
 
     @cached_property
     def returns(self) -> np.ndarray:
-        """Returns the sum of rewards of every episode."""
+        """Returns the undiscounted sum of rewards of every episode, float64 [episodes]."""
         return np.add.reduceat(self.reward, self.episodes().start, dtype=np.float64)
 
     def return_to_go(self, gamma: float = 1.0) -> np.ndarray:
-        """Sums for every row the discounted rewards to the end of its episode, without a value beyond a cut."""
+        """Returns for every row the discounted sum of rewards to the end of its episode, float64 [rows].
+
+        Where an episode was cut, no value of what would follow is added.
+        """
         return discounted_sums(self.reward, self.episodes(), real_number(gamma, "gamma", SHARE))
 
     def next_action(self) -> NextAction:
-        """Returns for every row the next action of the same episode, and whether there is one."""
+        """Returns for every row the action of the following row of its episode, and a mask of the rows that have one.
+
+        The last row of an episode has its own action instead.
+        """
         last = self.episodes().stop - 1
         known = np.ones(len(self), bool)
         known[last] = False
@@ -222,7 +243,11 @@ class Dataset:
         return NextAction(self.action[rows], known)
 
     def n_step(self, n: int, gamma: float, rows: np.ndarray | None = None) -> NStep:
-        """Computes returns over up to `n` steps from the given rows, or from all."""
+        """Returns the n-step returns of the given rows (None: all rows), which stop at the end of the episode.
+
+        They hold the discounted reward over up to `n` steps, the discount of the value after them (0 where the episode
+        terminated), and the last row that was added.
+        """
         n, gamma = whole_number(n, "n", COUNT), real_number(gamma, "gamma", SHARE)
         n = min(n, int(self.episodes().length.max()))  # no sum goes beyond its episode
         chosen = np.arange(len(self)) if rows is None else self.row_numbers(rows)
@@ -232,7 +257,7 @@ class Dataset:
         return NStep(walk.reward.numpy(), walk.discount.numpy(), walk.last.numpy())
 
     def successors(self, rows: np.ndarray) -> Arrays:
-        """Returns the observation after each of the rows."""
+        """Returns the observation after each of the given rows, [len(rows), ...], also at the ends of episodes."""
         rows = self.row_numbers(rows)
         if self.next_obs is not None:
             return map_arrays(lambda column: column[rows], self.next_obs)
@@ -249,7 +274,7 @@ class Dataset:
         return map_arrays(pick, self.obs, self.last_obs)
 
     def take(self, rows: np.ndarray) -> Transition:
-        """Returns the given rows as tensors."""
+        """Returns the given rows as a `Transition` of tensors [len(rows), ...]; unknown log-probabilities are NaN."""
         rows = self.row_numbers(rows)
         log_prob = np.full(len(rows), np.nan, np.float32) if self.log_prob is None else self.log_prob[rows]
         return Transition(
@@ -265,14 +290,17 @@ class Dataset:
         )
 
     def sample(self, rng: np.random.Generator, num: int) -> Transition:
-        """Draws `num` rows uniformly, with replacement."""
+        """Draws `num` rows uniformly, with replacement, and returns them as a `Transition` of tensors [num, ...]."""
         rng = instance_of(rng, np.random.Generator, "rng", "give numpy.random.default_rng(0)")
         num = whole_number(num, "num", NATURAL)
         check_memory(num * (2 * self.row_bytes + 16), f"num={num}")  # with row numbers, and while columns are copied
         return self.take(rng.integers(0, len(self), num))
 
     def row_numbers(self, rows: object) -> np.ndarray:
-        """Returns row numbers as an array; raises if they are out of range."""
+        """Returns row numbers, or the rows where a mask is True, as an array.
+
+        Raises a ValueError if they are out of range.
+        """
         return row_numbers(rows, "rows", len(self), "rows")
 
     @property
@@ -284,7 +312,10 @@ class Dataset:
         return (size + following) // len(self)
 
     def select(self, index: np.ndarray) -> Dataset:
-        """Returns a dataset of some episodes, by number, in memory."""
+        """Returns an in-memory dataset of the episodes with these numbers, in this order.
+
+        `index` may also be a mask of all episodes. Raises a DatasetError if no episode is selected.
+        """
         chosen = row_numbers(index, "index", len(self.returns), "episodes")
         if not len(chosen):
             raise DatasetError(f"index={shown(index)} selects no episode: a dataset needs at least one")
@@ -298,7 +329,11 @@ class Dataset:
         return self.select(np.sort(np.argsort(-self.returns, kind="stable")[:num]))
 
     def split(self, fraction: float, seed: int) -> tuple[Dataset, Dataset]:
-        """Splits the episodes at random into two datasets; the first gets the share `fraction` of them."""
+        """Splits the episodes at random into two in-memory datasets; the first gets the share `fraction` of them.
+
+        Each gets at least one: raises a ValueError if there are fewer than two, or if `fraction` is not between 0 and
+        1.
+        """
         total, fraction = len(self.returns), real_number(fraction, "fraction")
         if not 0.0 < fraction < 1.0 or total < 2:
             raise ValueError(
@@ -309,7 +344,10 @@ class Dataset:
         return self.select(np.sort(order[:num])), self.select(np.sort(order[num:]))
 
     def compact(self) -> Dataset:
-        """Returns the same steps with every observation stored once; raises if a successor is not the following row."""
+        """Returns the same steps with every observation stored once, in `obs` and `last_obs` instead of `next_obs`.
+
+        Raises a DatasetError if the successor of a row within an episode is not the following row.
+        """
         if self.next_obs is None:
             return self
         stop = self.episodes().stop
@@ -325,11 +363,14 @@ class Dataset:
         return Dataset(self.columns._replace(next_obs=None, last_obs=last), self.spec, self.provenance, self.reference)
 
     def statistics(self) -> Statistics:
-        """Returns statistics of the rows, episodes, rewards, actions and observations."""
+        """Returns statistics of the rows, episodes, rewards, actions and observations; reads all of them."""
         return measure(self)
 
     def normalized_score(self, score: float | None = None) -> float:
-        """Returns a score, or the mean return of the episodes, on the scale where the references are 0 and 100."""
+        """Returns `score` (None: the mean return of the episodes) on the scale where the references are 0 and 100.
+
+        Raises a ValueError if the dataset has no reference scores.
+        """
         if self.reference is None:
             raise ValueError(
                 "no reference scores are known: set them with replace(reference=ReferenceScore(low, high))"
@@ -338,14 +379,18 @@ class Dataset:
 
     @staticmethod
     def concatenate(datasets: Sequence[Dataset]) -> Dataset:
-        """Joins datasets of the same spaces into one, in memory."""
+        """Joins datasets in order into one in-memory dataset.
+
+        Raises a DatasetError if their spaces or extra columns differ. A reference score is kept only if all have the
+        same.
+        """
         columns, spec, provenance = join(datasets)
         references = {d.reference for d in datasets}
         return Dataset(columns, spec, provenance, references.pop() if len(references) == 1 else None)
 
 
 def described(provenance: Provenance, reference: ReferenceScore | None) -> tuple[Provenance, ReferenceScore | None]:
-    """Returns both descriptions; raises if one has the wrong type, before it fails when the dataset is saved."""
+    """Returns both arguments unchanged; raises a ValueError if one has the wrong type."""
     instance_of(provenance, Provenance, "provenance", "give rl_training.data.Provenance(env_id=...)")
     if reference is not None:
         instance_of(reference, ReferenceScore, "reference", "give rl_training.data.ReferenceScore(minimum, maximum)")

@@ -18,7 +18,7 @@ SHORT = 10  # steps up to which equal episodes may well be chance
 
 
 def timeouts_are_not_terminals(dataset: Dataset) -> Iterator[Finding]:
-    """Finds episodes that terminate at the same greatest length: they were cut by a time limit."""
+    """Yields an error or a warning if many episodes terminate at the same greatest length: a time limit cut them."""
     episodes = dataset.episodes()
     length, last = episodes.length, episodes.stop - 1
     longest = length.max()
@@ -36,7 +36,10 @@ def timeouts_are_not_terminals(dataset: Dataset) -> Iterator[Finding]:
 
 
 def time_limit_of(env_id: str | None) -> int | None:
-    """Returns the number of steps after which gymnasium cuts an episode of an environment; None if unknown."""
+    """Returns the number of steps after which gymnasium cuts an episode of `env_id`.
+
+    Returns None if the id or limit is unknown.
+    """
     from gymnasium.envs.registration import registry
 
     spec = registry.get(env_id or "")
@@ -44,7 +47,10 @@ def time_limit_of(env_id: str | None) -> int | None:
 
 
 def episodes_keep_to_the_limit(dataset: Dataset, limit: int) -> Iterator[Finding]:
-    """Finds episodes that are longer than a known time limit, or that terminate exactly at it."""
+    """Yields an error for episodes longer than `limit` steps, and one if all of exactly that length are terminated.
+
+    With fewer than three such episodes, the latter is a warning.
+    """
     episodes = dataset.episodes()
     longer = np.flatnonzero(episodes.length > limit)
     if len(longer):
@@ -73,7 +79,7 @@ def some_episode_ends(dataset: Dataset) -> Iterator[Finding]:
 
 
 def flags_are_no_masks(dataset: Dataset) -> Iterator[Finding]:
-    """Finds flags stored as 1 - terminated: most rows are marked as ends, but continue in the next row."""
+    """Yields an error if flags seem stored as 1 - terminated: most rows are ends, but continue in the next row."""
     ended = dataset.terminated[:-1]
     if len(ended) < SHORT or ended.mean() <= 0.5 or dataset.next_obs is None:
         return
@@ -95,7 +101,10 @@ def the_last_episode_ends(dataset: Dataset) -> Iterator[Finding]:
 
 
 def episodes_are_there_once(dataset: Dataset) -> Iterator[Finding]:
-    """Finds episodes that occur twice; compares only those of equal length and return."""
+    """Yields a warning about episodes that are copies of earlier ones.
+
+    Only episodes of more than 10 steps are compared.
+    """
     episodes, seen, again = dataset.episodes(), {}, []
     keys = np.stack([episodes.length, dataset.returns.view(np.int64)], 1)
     _, inverse, times = np.unique(keys, axis=0, return_inverse=True, return_counts=True)

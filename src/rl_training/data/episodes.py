@@ -11,14 +11,14 @@ from rl_training.functional import ENDED, TERMINATED
 
 
 class Episodes(NamedTuple):
-    """Rows `start` to `stop` (exclusive) of every episode."""
+    """The rows of every episode: from row `start` to row `stop` (exclusive), [episodes] each."""
 
     start: np.ndarray
     stop: np.ndarray
 
     @classmethod
     def from_starts(cls, start: np.ndarray, num_rows: int) -> Episodes:
-        """Returns episodes that follow each other without a gap, given their first rows."""
+        """Returns episodes that follow each other without a gap in `num_rows` rows, given the first row of each."""
         return cls(start, np.append(start[1:], num_rows))
 
     @property
@@ -26,12 +26,15 @@ class Episodes(NamedTuple):
         return self.stop - self.start
 
     def index_of(self, rows: np.ndarray) -> np.ndarray:
-        """Returns the number of the episode of every row."""
+        """Returns the number of the episode that each of the given rows is in.
+
+        Raises a ValueError for rows out of range.
+        """
         chosen = row_numbers(rows, "rows", int(self.stop[-1]) if len(self.stop) else 0, "rows")
         return np.searchsorted(self.stop, chosen, side="right")
 
     def rows_of(self, index: np.ndarray) -> np.ndarray:
-        """Returns all rows of some episodes, one episode after the other."""
+        """Returns all row numbers of the episodes with the numbers `index`, one episode after the other."""
         chosen = row_numbers(index, "index", len(self.stop), "episodes")
         length = self.length[chosen]
         before = np.cumsum(length) - length
@@ -54,13 +57,13 @@ class NextAction(NamedTuple):
 
 
 def find_episodes(terminated: np.ndarray, truncated: np.ndarray) -> Episodes:
-    """Finds the episodes: each ends where it terminated or was cut, and with the last row."""
+    """Returns the episodes of a table of steps: one ends in each row where a flag is set, and in the last row."""
     ended = np.asarray(terminated, bool) | np.asarray(truncated, bool)
     return Episodes.from_starts(np.append(0, np.flatnonzero(ended[:-1]) + 1), len(ended))
 
 
 def discounted_sums(reward: np.ndarray, episodes: Episodes, gamma: float) -> np.ndarray:
-    """Sums for every row the discounted rewards from there to the end of its episode.
+    """Returns for every row the discounted sum of rewards from it to the end of its episode, float64 [rows].
 
     Sums over twice as many steps are made of two sums, so that one very long episode takes no loop over its steps.
     """
@@ -74,7 +77,7 @@ def discounted_sums(reward: np.ndarray, episodes: Episodes, gamma: float) -> np.
 
 
 def row_flags(terminated: np.ndarray, episodes: Episodes) -> np.ndarray:
-    """Returns flags of every row: the bit TERMINATED, and ENDED in the last row of its episode."""
+    """Returns uint8 flags [rows]: the bit TERMINATED where a row terminated, and ENDED in the last row of its episode."""
     flags = terminated.astype(np.uint8) * TERMINATED
     flags[episodes.stop - 1] |= ENDED
     return flags

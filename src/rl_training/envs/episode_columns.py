@@ -141,7 +141,7 @@ class ColumnReader:
 def join_infos(infos: Sequence[Any]) -> dict[str, Any]:
     """Returns one object array [len(infos)] per key from a list of infos.
 
-        The entry is None where an info is missing or lacks the key.
+    The entry is None where an info is missing or lacks the key.
     """
     columns: dict[str, Any] = {}
     for index, info in enumerate(infos):
