@@ -21,7 +21,7 @@ WRITERS = READERS | {".minari": minari, "": folder}
 
 
 def format_of(path: Path) -> str:
-    """Returns the name of the format of a file or folder."""
+    """Returns the name of a dataset's format, such as "npz", "d3rlpy", "minari" or "folder" (our folder of columns)."""
     if path.is_dir():
         return "folder" if folder.is_ours(path) else "minari"
     name = path.suffix.removeprefix(".")
@@ -29,7 +29,10 @@ def format_of(path: Path) -> str:
 
 
 def read_table(path: Path) -> Table:
-    """Reads a file, or maps a folder of columns."""
+    """Reads a dataset file, or maps a folder of columns into memory.
+
+    Raises a DatasetError if it is missing or unknown.
+    """
     if not path.exists():
         raise DatasetError("there is no such file: check the path")
     if path.is_dir():
@@ -42,12 +45,18 @@ def read_table(path: Path) -> Table:
 
 
 def keeps_successors(path: Path) -> bool:
-    """Says if the format can store a successor for every row; Minari's stores every observation once."""
+    """Returns True if the format of `path` can store a successor for every row.
+
+    Minari's stores every observation once.
+    """
     return path.suffix != ".minari"
 
 
 def write_table(path: Path, table: Table) -> None:
-    """Writes under a temporary name and renames it: the file is complete or not there."""
+    """Writes a dataset to `path` in the format of its suffix, in place of an older one; it is complete or not there.
+
+    Raises a DatasetError if the suffix is unknown, the disk is full, or `path` is a folder with something else in it.
+    """
     if path.suffix not in WRITERS:
         known = ", ".join(suffix for suffix in WRITERS if suffix)
         raise DatasetError(
@@ -67,7 +76,7 @@ def write_table(path: Path, table: Table) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yields a temporary name, which is renamed to `path` if nothing goes wrong, and removed otherwise."""
+    """Yields a temporary path, which is renamed to `path` if the block succeeds, and removed if it raises."""
     temporary, old = (path.with_name(f".{path.stem}.{word}-{os.getpid()}{path.suffix}") for word in ("tmp", "old"))
     try:
         remove(temporary)
@@ -87,7 +96,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def swap(a: Path, b: Path) -> bool:
-    """Exchanges two names in one system call, so that neither is ever missing; returns False if it cannot."""
+    """Exchanges two paths in one system call, so that neither is ever missing; returns False if the system cannot."""
     exchange = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
     return exchange is not None and not exchange(AT_FDCWD, os.fsencode(a), AT_FDCWD, os.fsencode(b), RENAME_EXCHANGE)
 
@@ -100,7 +109,7 @@ def remove(path: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Makes sure that a file or folder has reached the disk."""
+    """Waits until a file or folder has reached the disk (fsync)."""
     windows = sys.platform == "win32"  # where a folder has no such call, and a file needs to be open for writing
     if windows and path.is_dir():
         return

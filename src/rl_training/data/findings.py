@@ -14,7 +14,7 @@ FEW = 3  # episodes below which what they have in common says nothing
 
 @dataclass(frozen=True)
 class Finding:
-    """One fault, with the rows that have it, its meaning and advice."""
+    """A fault that the linter found: its name and severity, the rows that have it, its meaning and advice."""
 
     fault: str
     severity: Literal["error", "warning"]
@@ -32,6 +32,6 @@ class Finding:
 def finding(
     fault: str, severity: Literal["error", "warning"], rows: np.ndarray, meaning: str, advice: str
 ) -> Iterator[Finding]:
-    """Yields one finding if `rows` is not empty."""
+    """Yields one `Finding` about the given rows, of which it names the first 10; yields nothing if there are none."""
     if len(rows):
         yield Finding(fault, severity, tuple(int(row) for row in rows[:SHOWN]), len(rows), meaning, advice)

@@ -12,7 +12,7 @@ from rl_training.data.files import format_of
 
 
 def info(path: str | Path) -> dict:
-    """Returns all that is known about a file, as plain data."""
+    """Returns a description of the dataset at `path` as plain data: format, columns, spaces, origin, statistics."""
     dataset = Dataset.open(path, check=False)
     return {
         "path": str(path),
@@ -32,7 +32,7 @@ def info(path: str | Path) -> dict:
 
 
 def convert(source: str | Path, target: str | Path) -> Dataset:
-    """Writes a dataset in the format of another suffix, and returns it."""
+    """Reads the dataset at `source`, writes it to `target` in the format of that suffix, and returns it."""
     target = checked_path(target, "target")
     dataset = Dataset.open(source)
     dataset.save(target)

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 def own_last_observations(columns: Columns) -> Arrays:
-    """Returns placeholders for last observations if all episodes terminated, where they are never used; else raises."""
+    """Returns every episode's own last `obs` in place of the one after it, which is never used if all terminated.
+
+    Raises a DatasetError if an episode was cut, because the observation after it is needed there.
+    """
     stop = find_episodes(columns.terminated, columns.truncated).stop
     cut = stop[~columns.terminated[stop - 1]]
     if len(cut):
@@ -31,20 +34,26 @@ def own_last_observations(columns: Columns) -> Arrays:
 
 
 def marked_ends(columns: Columns, stop: np.ndarray) -> np.ndarray:
-    """Returns `truncated`, set also where an episode stops without a flag, so that others can follow."""
+    """Returns a copy of `truncated` that is also True where an episode stops without a flag; `stop` is exclusive."""
     truncated = columns.truncated.copy()
     truncated[stop - 1] |= ~columns.terminated[stop - 1]
     return truncated
 
 
 def pick_episodes(columns: Columns, episodes: Episodes, index: np.ndarray) -> Columns:
-    """Copies the rows of some episodes."""
+    """Returns a copy of the columns with the episodes that have the numbers `index`, in this order.
+
+    An episode that stops without a flag becomes truncated.
+    """
     rows, marked = episodes.rows_of(index), columns._replace(truncated=marked_ends(columns, episodes.stop))
     return unflatten({name: x[index if name.startswith("last_obs") else rows] for name, x in flatten(marked).items()})
 
 
 def join(datasets: Sequence[Dataset]) -> tuple[Columns, Spec, Provenance]:
-    """Puts datasets one behind the other; successors are stored if any of them stores them."""
+    """Returns the columns, spec and provenance of several datasets one behind the other.
+
+    Successors are stored if any of them stores them. Raises a DatasetError if they do not fit together.
+    """
     from rl_training.data.dataset import Dataset  # which is made of what is here
 
     if isinstance(datasets, Dataset) or not isinstance(datasets, Sequence):
@@ -63,7 +72,7 @@ def join(datasets: Sequence[Dataset]) -> tuple[Columns, Spec, Provenance]:
 
 
 def alike(dataset: Dataset, *, stored: bool, known: bool) -> Columns:
-    """Returns the columns in a common form: with `next_obs` if `stored`, with `log_prob` (or NaN) if `known`."""
+    """Returns a dataset's columns in a common form: with `next_obs` if `stored`, with `log_prob` (or NaN) if `known`."""
     columns = dataset.columns._replace(truncated=marked_ends(dataset.columns, dataset.episodes().stop))
     if stored:
         columns = columns._replace(next_obs=dataset.successors(np.arange(len(dataset))), last_obs=None)
@@ -73,7 +82,10 @@ def alike(dataset: Dataset, *, stored: bool, known: bool) -> Columns:
 
 
 def check_alike(datasets: Sequence[Dataset]) -> None:
-    """Raises if datasets have different spaces; guessed ones may differ in what data cannot show, such as bounds."""
+    """Raises a DatasetError unless datasets have the same spaces and extra columns.
+
+    Guessed spaces may differ in what data cannot show, such as bounds.
+    """
     first = datasets[0]
     guessed = all(dataset.provenance.spec_inferred for dataset in datasets)
     for number, dataset in enumerate(datasets):
@@ -93,7 +105,7 @@ def check_alike(datasets: Sequence[Dataset]) -> None:
 
 
 def joint_provenance(datasets: Sequence[Dataset]) -> Provenance:
-    """Returns the provenance that all datasets agree on, with the sources and methods of each."""
+    """Returns one provenance for several datasets: what all agree on, with the sources and methods of each."""
     given = [dataset.provenance for dataset in datasets]
     if all(provenance == given[0] for provenance in given):
         return given[0]

@@ -13,9 +13,9 @@ from rl_training.data.findings import Finding
 
 
 def lint(dataset: Dataset | str | Path, *, time_limit: int | None = None) -> list[Finding]:
-    """Returns all faults found, [] if there are none; a file that cannot be opened is one fault.
+    """Returns all faults found in a dataset, [] if there are none; a file that cannot be opened is one fault.
 
-    `time_limit` is the number of steps after which the environment cuts an episode; by default gymnasium's, if it knows the
+    `time_limit` is the number of steps after which the environment cuts an episode; None: gymnasium's, if it knows the
     environment that the data name.
     """
     if time_limit is not None:

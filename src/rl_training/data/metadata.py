@@ -16,7 +16,7 @@ FORMAT_VERSION = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """The origin of data; None means unknown."""
+    """The origin of a dataset: its source, environment, method, package versions and seed; None means unknown."""
 
     source: str | None = None  # file, address or run
     env_id: str | None = None
@@ -30,7 +30,7 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Metadata:
-    """The description of a dataset that is stored with its columns."""
+    """The description of a dataset that is stored with its columns: spaces, origin, reference scores and checksum."""
 
     spec: Spec | None = None
     provenance: Provenance = Provenance()
@@ -52,13 +52,16 @@ class Metadata:
         }
 
     def check_rows(self, rows: int) -> None:
-        """Raises if the number of rows differs from the recorded one, if there is one."""
+        """Raises a DatasetError if the number of rows differs from the recorded one.
+
+        Does nothing if none was recorded.
+        """
         if self.rows not in (None, rows):
             raise DatasetError(f"reward has {rows} rows instead of {self.rows}: the file was cut; get it again")
 
     @classmethod
     def from_text(cls, text: str | bytes) -> Metadata:
-        """Parses metadata from JSON text."""
+        """Returns metadata from JSON text; raises a DatasetError if it is no JSON, or not the result of `to_json`."""
         try:
             record = json.loads(text)
         except ValueError as error:
@@ -67,7 +70,7 @@ class Metadata:
 
     @classmethod
     def from_json(cls, record: object) -> Metadata:
-        """Reads the result of `to_json`; raises for anything else."""
+        """Returns metadata from a result of `to_json`; raises a DatasetError for anything else and other versions."""
         if not isinstance(record, dict) or record.get("format") != FORMAT:
             raise DatasetError("metadata were not written by rl_training: remove them to read the columns alone")
         if record.get("format_version") != FORMAT_VERSION:
@@ -90,7 +93,7 @@ class Metadata:
 
 
 class Table(NamedTuple):
-    """The content of a file: columns under flat names, and metadata."""
+    """The content of a dataset file: columns under flat names, such as `obs/position`, and metadata."""
 
     columns: Flat
     metadata: Metadata

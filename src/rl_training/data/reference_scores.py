@@ -22,7 +22,7 @@ NOT_D4RL = "D4RL constants, not D4RL data"
 
 @dataclass(frozen=True)
 class ReferenceScore:
-    """Returns that count as 0 and as 100."""
+    """The returns that count as 0 (`minimum`) and as 100 (`maximum`) on a normalised scale."""
 
     minimum: float
     maximum: float
@@ -41,7 +41,10 @@ class ReferenceScore:
 
     @classmethod
     def d4rl(cls, env: str) -> ReferenceScore:
-        """Returns D4RL's constants for an environment or a dataset of it; they do not make the data D4RL's."""
+        """Returns D4RL's reference returns for an environment's id or name, or the name of one of D4RL's datasets.
+
+        Raises a DatasetError if D4RL has none. The constants do not make data D4RL's.
+        """
         instance_of(env, str, "env", f"name one of {', '.join(D4RL_SCORES)}")
         name = env.partition("-")[0].lower()
         known = {env.lower(): scores for env, scores in D4RL_SCORES.items()}

@@ -15,7 +15,10 @@ ADVICE = "give spec=(env.observation_space, env.action_space), an environment, a
 
 
 def spec_from(given: object) -> Spec | None:
-    """Returns the spec described by a `Spec`, agent, environment, function or pair of spaces; None for None."""
+    """Returns the spec described by a `Spec`, agent, environment, its id, a function, or a pair of spaces.
+
+    Returns None for None. Raises a DatasetError for anything else.
+    """
     if given is None or isinstance(given, Spec):
         return given
     if isinstance(own := getattr(given, "spec", None), Spec):  # an agent, or a vector environment of ours
@@ -33,7 +36,10 @@ def spec_from(given: object) -> Spec | None:
 
 
 def spec_of_pair(pair: list) -> Spec:
-    """Returns the spec of two spaces, each gymnasium's or ours."""
+    """Returns the spec of a list [observation space, action space] of gymnasium's or our spaces.
+
+    Raises a DatasetError for anything else.
+    """
     import gymnasium as gym
 
     from rl_training.envs.spaces import convert_space

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Moments:
-    """Mean, spread and range of a column, element by element."""
+    """Mean, standard deviation, minimum and maximum of a column, for each element of a row."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
@@ -40,7 +40,10 @@ class Statistics:
 
 
 def describe(column: np.ndarray) -> Moments:
-    """Computes moments in float64, in pieces, shifted by the first row so that large means hide no small spreads."""
+    """Returns the moments of each element of a column's rows.
+
+    They are computed in float64, in pieces, shifted by the first row so that large means hide no small spreads.
+    """
     size = int(np.prod(column.shape[1:]))
     shift = np.asarray(column[0], np.float64).reshape(size)
     total, squares = np.zeros(size), np.zeros(size)

@@ -19,7 +19,7 @@ SAMPLED = 20_000  # rows that the usual change is taken from
 
 
 def successors_follow(dataset: Dataset) -> Iterator[Finding]:
-    """Finds rows within an episode whose stored successor is not the following observation."""
+    """Yields an error if a row within an episode has a stored successor that is not the following observation."""
     for name, after in leaves("next_obs", dataset.next_obs).items():
         here = leaves("obs", dataset.obs)[name.removeprefix("next_")]
         found = []
@@ -33,7 +33,7 @@ def successors_follow(dataset: Dataset) -> Iterator[Finding]:
 
 
 def how_to_mend(after: np.ndarray, here: np.ndarray, rows: np.ndarray) -> str:
-    """Returns advice for rows whose successor is not the following row; recognises some causes."""
+    """Returns advice on `rows`, whose successor in `after` is not the next row in `here`; recognises some causes."""
     if len(rows) >= FEW:
         if not differs(after[rows], here[rows]).any():
             return "it is the row's own observation instead: shift next_obs by one row"
@@ -45,9 +45,10 @@ def how_to_mend(after: np.ndarray, here: np.ndarray, rows: np.ndarray) -> str:
 
 
 def no_end_is_missing(dataset: Dataset) -> Iterator[Finding]:
-    """Finds unmarked ends if successors are following rows: jumps to what looks like an episode's first observation.
+    """Yields a warning if ends of episodes seem unmarked: rows that jump to what looks like a first observation.
 
-    It is looked for only if known ends are jumps, so that others can be told from ordinary steps.
+    They are looked for only if successors are following rows and known ends are jumps, so that others can be told from
+    ordinary steps.
     """
     obs = [x.reshape(len(x), -1) for x in leaves("obs", dataset.obs).values() if x.dtype.kind == "f"]
     episodes = dataset.episodes()
@@ -72,7 +73,7 @@ def no_end_is_missing(dataset: Dataset) -> Iterator[Finding]:
 
 
 def usual_change(obs: list[np.ndarray], starts: np.ndarray) -> np.ndarray:
-    """Returns for every number the limit below which most of its changes between rows of an episode are."""
+    """Returns for every number of an observation the 90 % quantile of its change from one row to the next."""
     rows = np.setdiff1d(np.linspace(1, len(obs[0]) - 1, SAMPLED).astype(np.int64), starts)
     if not len(rows):
         return np.full(sum(column.shape[1] for column in obs), np.inf)
@@ -80,7 +81,7 @@ def usual_change(obs: list[np.ndarray], starts: np.ndarray) -> np.ndarray:
 
 
 def cut_episodes_keep_their_last_observation(dataset: Dataset) -> Iterator[Finding]:
-    """Finds cut episodes whose last observation is the next one's first, as an automatic reset leaves it."""
+    """Yields an error if the successor at the end of cut episodes is the first observation of the next episode."""
     last = dataset.episodes().stop[:-1] - 1
     cut = last[~dataset.terminated[last]]
     if len(cut) < FEW:

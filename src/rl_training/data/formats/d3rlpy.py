@@ -15,28 +15,32 @@ OURS = r"(observations|actions|rewards|terminated)_\d+(_\d+)?|columns|num_episod
 
 
 class Stored(Protocol):
-    """An array of an open file."""
+    """An array in an open HDF5 file, which `array[()]` reads."""
 
     def __getitem__(self, item: tuple[()]) -> np.ndarray: ...
 
 
 def is_buffer(names: list[str]) -> bool:
-    """Says if a file with arrays of these names was written by `ReplayBuffer.dump`."""
+    """Returns True if a file with arrays of these names was written by `ReplayBuffer.dump`."""
     return "num_episodes" in names
 
 
 def is_version_one(names: list[str]) -> bool:
-    """Says if a file with arrays of these names is d3rlpy 1's: D4RL's layout, except for the ends of episodes."""
+    """Returns True if a file with arrays of these names is d3rlpy 1's: D4RL's layout, but for the ends of episodes."""
     return {"actions", "rewards", "terminals", "episode_terminals"} <= set(names) and "timeouts" not in names
 
 
 def ignored(names: list[str]) -> tuple[str, ...]:
-    """Returns the names of a buffer's arrays that are not read."""
+    """Returns the names of arrays in a file of `ReplayBuffer.dump` that are not read."""
     return tuple(name for name in names if not re.fullmatch(OURS, name))
 
 
 def read_buffer(file: Mapping[str, Stored]) -> Flat:
-    """Reads the steps that d3rlpy would learn from: an episode that was cut ends in an observation without a step."""
+    """Returns the columns, by flat name, of a file that `ReplayBuffer.dump` wrote.
+
+    Raises a DatasetError if it is damaged. A cut episode has no observation after its last step, so this step is left
+    out, as d3rlpy does.
+    """
     parts = [read_episode(file, number) for number in range(count_episodes(file))]
     for number, part in enumerate(parts):
         check_alike(part, parts[0], number)
@@ -54,7 +58,10 @@ def count_episodes(file: Mapping[str, Stored]) -> int:
 
 
 def read_episode(file: Mapping[str, Stored], number: int) -> Flat:
-    """Reads one episode under our names, with flags for every row."""
+    """Returns the columns of one episode by our flat names; raises a DatasetError if arrays are missing or do not fit.
+
+    `terminated` or `truncated` is True in the last row.
+    """
     stored = read_observations(file, number)
     stored |= {name: read_array(file, f"{name}_{number}") for name in ("actions", "rewards", "terminated")}
     terminated, rewards = flag(stored.pop("terminated"), number), stored["rewards"]
@@ -82,7 +89,10 @@ def read_episode(file: Mapping[str, Stored], number: int) -> Flat:
 
 
 def read_observations(file: Mapping[str, Stored], number: int) -> Flat:
-    """Reads the observations of an episode; if they are tuples, every part under its number."""
+    """Returns the observations of one episode.
+
+    If they are tuples, one array per part, under `observations/<number>`.
+    """
     path = f"observations_{number}"
     parts = [f"{path}_{part}" for part in range(len(file)) if f"{path}_{part}" in file]
     if path in file or not parts:
@@ -108,7 +118,7 @@ def flag(stored: np.ndarray, number: int) -> bool:
 
 
 def choices_as_numbers(action: np.ndarray) -> np.ndarray:
-    """Returns discrete actions as one number per step; d3rlpy stores them as vectors of one."""
+    """Returns whole-number actions of shape [steps, 1] as [steps]; returns all others unchanged."""
     return action[:, 0] if action.dtype.kind in "biu" and action.ndim == 2 and action.shape[1] == 1 else action
 
 
@@ -124,7 +134,10 @@ def check_alike(part: Flat, first: Flat, number: int) -> None:
 
 
 def from_version_one(columns: Flat, ended: np.ndarray) -> Flat:
-    """Returns columns in which `truncated` marks the ends of episodes that are not terminals."""
+    """Returns the columns with `truncated` set where an episode ends (`ended`) without terminating.
+
+    Actions and rewards of shape [steps, 1] become [steps]. Raises a DatasetError if lengths differ.
+    """
     terminated = columns["terminated"]
     if ended.shape != terminated.shape:
         raise DatasetError(

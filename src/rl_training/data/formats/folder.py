@@ -13,7 +13,7 @@ from rl_training.data.metadata import FORMAT, Metadata, Table
 
 
 def is_ours(path: Path) -> bool:
-    """Says if the folder is of this format; without readable metadata, it is if it has .npy files."""
+    """Returns True if the folder has our metadata; without readable metadata, if it has .npy files."""
     file = path / "metadata.json"
     if not file.exists():
         return any(path.glob("*.npy"))
@@ -25,7 +25,10 @@ def is_ours(path: Path) -> bool:
 
 
 def read(path: Path) -> Table:
-    """Maps the columns into memory; only their headers are read now."""
+    """Maps the columns of a folder into memory; only their headers are read now.
+
+    Raises a DatasetError if a file is missing or damaged.
+    """
     file = path / "metadata.json"
     if not file.exists():
         raise DatasetError("metadata.json is missing: a folder of columns cannot be used without it; copy it again")

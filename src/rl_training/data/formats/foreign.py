@@ -33,7 +33,10 @@ DAMAGE = (  # what libraries raise when bytes of a file are missing or wrong: fo
 
 @contextmanager
 def reading(what: str, *more: type[Exception]) -> Iterator[None]:
-    """Turns a library's errors about a file that it cannot read into one DatasetError."""
+    """Turns a library's errors inside the block into a DatasetError which says that `what` cannot be read.
+
+    `more` are further types of errors to turn.
+    """
     try:
         yield
     except DatasetError:
@@ -44,7 +47,7 @@ def reading(what: str, *more: type[Exception]) -> Iterator[None]:
 
 
 def library(module: str) -> ModuleType:
-    """Imports a library that only some formats need; raises with the install command if it is missing."""
+    """Imports and returns a module; raises a DatasetError with the install command if its package is missing."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -59,7 +62,7 @@ def foreign_metadata(path: Path, ignored: tuple[str, ...]) -> Metadata:
 
 
 def ends_of(columns: Flat) -> np.ndarray:
-    """Returns a mask of the last row of every episode; raises if flags are missing or not numbers."""
+    """Returns a mask of the last row of every episode; raises a DatasetError if flags are missing or not numbers."""
     for name in ("terminated", "truncated"):
         if name not in columns:
             raise DatasetError(f"{name} is missing: {REQUIRED[name]}")
@@ -73,9 +76,10 @@ def ends_of(columns: Flat) -> np.ndarray:
 
 
 def without_unknown_successors(columns: Flat) -> Flat:
-    """Drops the last step of cut episodes, whose successor is not in the file, as D4RL's own reader does.
+    """Returns columns without the last step of every cut episode, whose successor is not in the file.
 
-    Its observation becomes the last one of the episode, which is now cut one step earlier.
+    D4RL's own reader does the same. The step's observation becomes the last one of the episode, which is now cut one
+    step earlier.
     """
     obs, ended = tree_at(columns, "obs"), ends_of(columns)
     assert obs is not None
@@ -94,7 +98,10 @@ def without_unknown_successors(columns: Flat) -> Flat:
 
 
 def spread_last(columns: Flat) -> tuple[Flat, np.ndarray | None]:
-    """Turns last observations into `next_obs` of the rows that end episodes; also returns a mask of these rows."""
+    """Returns columns with `next_obs` in place of `last_obs`, and a mask of the rows (ends of episodes) that have it.
+
+    Returns the columns unchanged, and None, if there is no `last_obs`.
+    """
     last = tree_at(columns, "last_obs")
     if last is None:
         return columns, None
@@ -110,9 +117,10 @@ def spread_last(columns: Flat) -> tuple[Flat, np.ndarray | None]:
 
 
 def gather_last(columns: Flat, present: np.ndarray, metadata: Metadata) -> Flat:
-    """Inverts `spread_last`: `next_obs` has only the rows `present`, which must be all or the ends of episodes.
+    """Returns columns with `last_obs` in place of a `next_obs` that has only the rows `present`: inverts `spread_last`.
 
-    If all episodes have one step, both are true; then the metadata decide.
+    Raises a DatasetError if these are neither all rows nor the ends of episodes. If all episodes have one step, both
+    are true; then the metadata decide.
     """
     stored = present.all() and not any(name.startswith("last_obs") for name in metadata.dtypes)
     if stored or not any(map(is_successor, columns)):

@@ -21,7 +21,7 @@ LOG_PROB = "infos/action_log_probs"
 
 
 def layout_of(path: Path) -> str:
-    """Returns the layout of a file: "d3rlpy" or "hdf5" (D4RL's)."""
+    """Returns the layout of an HDF5 file, "d3rlpy" or "hdf5" (D4RL's); raises a DatasetError if it cannot be read."""
     with reading("the HDF5 file"), library("h5py").File(path, "r") as file:
         names = list(file)
     return "d3rlpy" if d3rlpy.is_buffer(names) or d3rlpy.is_version_one(names) else "hdf5"

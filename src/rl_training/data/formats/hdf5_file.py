@@ -20,7 +20,7 @@ PIECE = 1 << 28  # bytes; Linux takes up to 2 GB in one call
 
 
 class UnfailingFile(io.RawIOBase):
-    """A file that remembers the first failure and ignores all later writes."""
+    """A file for writing that keeps its first error in `failure` instead of raising it, and ignores all later writes."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -66,7 +66,10 @@ class UnfailingFile(io.RawIOBase):
 
 @contextmanager
 def new_hdf5(path: Path, *, track_order: bool = False) -> Iterator[h5py.File]:
-    """Opens a file for writing; a full disk, a quota and other failures raise an OSError when it is closed."""
+    """Opens a new HDF5 file for writing.
+
+    If a write failed, e.g. on a full disk, the end of the block raises the OSError.
+    """
     target = UnfailingFile(path)
     try:
         try:

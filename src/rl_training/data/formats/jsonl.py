@@ -41,7 +41,7 @@ def read(path: Path) -> Table:
 
 
 def records(path: Path) -> Iterator[tuple[int, dict]]:
-    """Yields the objects of a file with their line numbers."""
+    """Yields the line number and the JSON object of each line; raises a DatasetError if a line is no JSON object."""
     number = 0
     try:
         with path.open(encoding="utf-8") as file:
@@ -73,7 +73,10 @@ def ours(name: str) -> str:
 
 
 def append(lists: Lists, flat: dict[str, object], number: int) -> None:
-    """Adds a step to the lists; raises if a field other than a successor is missing or new."""
+    """Appends one step's values to `lists`.
+
+    Raises a DatasetError if a field other than a successor is missing or new.
+    """
     odd = next((name for name in lists.keys() ^ flat.keys() if not is_successor(ours(name))), None)
     if odd is not None:
         state = "missing" if odd in lists else "new"
@@ -90,7 +93,7 @@ def to_array(name: str, values: list) -> np.ndarray:
 
 
 def as_stored(column: np.ndarray, dtype: str | None) -> np.ndarray:
-    """Converts an extra to the type that JSON lost; leaves one that is not of numbers, which is refused later."""
+    """Returns a column as type `dtype`; returns it unchanged if `dtype` is None or the column does not hold numbers."""
     return column if dtype is None or column.dtype.kind not in "biuf" else column.astype(dtype)
 
 
@@ -105,7 +108,10 @@ def write(path: Path, table: Table) -> None:
 
 
 def nested(columns: Flat, values: tuple, whole: bool) -> dict[str, object]:
-    """Returns one step as a nested object; without its successor unless `whole`."""
+    """Returns one step as a JSON object, with a column `name/key` as an object in it.
+
+    Has no successor unless `whole`.
+    """
     record: dict = {}
     for name, value in zip(columns, values, strict=True):
         head, slash, tail = name.partition("/")

@@ -78,7 +78,10 @@ def data_format(record: dict) -> str:
 
 
 def read_spec(record: dict) -> Spec | None:
-    """Returns the spaces in the metadata; None if absent (Minari would build the environment, which we do not)."""
+    """Returns the spaces in Minari's metadata.
+
+    Returns None if they are absent, because no environment is built to find them.
+    """
     if "observation_space" not in record or "action_space" not in record:
         return None
     with reading("metadata.json"):
@@ -140,7 +143,10 @@ def flat_names(infos: h5py.Group | dict) -> list[str]:
 
 
 def assemble(number: int, observed: Arrays, action: Arrays, others: Flat) -> Flat:
-    """Returns the columns of one episode; one that stops without a flag was cut there."""
+    """Returns the columns of one episode, by flat name; an episode that stops without a flag is marked as truncated.
+
+    `observed` has one row more than the others: raises a DatasetError if the numbers of rows do not fit.
+    """
     steps = len(others["reward"])
     rows = {"observations": len(next(iter(leaves("", observed).values()))) - 1}
     rows |= {name: len(column) for name, column in (leaves("actions", action) | others).items()}
@@ -162,7 +168,10 @@ def assemble(number: int, observed: Arrays, action: Arrays, others: Flat) -> Fla
 
 
 def read_arrow(folder: Path, spec: Spec | None, num: int) -> Iterator[Flat]:
-    """Yields the columns of every episode's folder, whose last row is padding except for its observation."""
+    """Yields the columns of each episode from its folder of Arrow or Parquet files.
+
+    The last row is only an observation. Raises a DatasetError if a file or column is missing, or if `spec` is None.
+    """
     if spec is None:
         raise DatasetError("observation_space is missing in metadata.json: write the dataset again with Minari 0.5")
     for number in range(num):

@@ -9,7 +9,7 @@ from rl_training.data.columns import DatasetError
 
 
 def space_from_minari(record: dict) -> Space:
-    """Turns Minari's description of a space into ours; raises if it cannot be learned from."""
+    """Returns our space for Minari's description of one; raises a DatasetError if it is not supported."""
     try:
         match record["type"]:
             case "Box":

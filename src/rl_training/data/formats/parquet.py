@@ -47,7 +47,7 @@ def read(path: Path) -> Table:
 
 
 def to_array(name: str, column: pa.Array) -> np.ndarray:
-    """Returns the numbers of a column; raises if its lists are not equally long."""
+    """Returns a column as an array, lists as further dimensions; raises a DatasetError for nulls and uneven lists."""
     types = library("pyarrow").types
     if column.null_count:
         row = int(np.flatnonzero(~column.is_valid().to_numpy(zero_copy_only=False))[0])
@@ -81,7 +81,7 @@ def metadata_of(path: Path, stored: dict[bytes, bytes], ignored: tuple[str, ...]
 
 
 def json_object(text: bytes) -> dict:
-    """Parses a JSON object; returns {} for anything else, since other writers may use the key differently."""
+    """Returns the JSON object in `text`; {} for anything else, since other writers may use the key differently."""
     try:
         record = json.loads(text)
     except ValueError:
