@@ -17,7 +17,7 @@ from rl_training.core.free_memory import GIGABYTE, memory_free
 
 
 class Allocator:
-    """A source of zeroed tensors on a device or, with a folder, in files that are mapped into memory."""
+    """A source of zeroed tensors on a device or, with a folder, in files there that are mapped into memory."""
 
     def __init__(self, device: torch.device, folder: str | None) -> None:
         if folder is not None and device.type != "cpu":
@@ -32,7 +32,10 @@ class Allocator:
         self.device, self.folder = device, None if folder is None else os.path.expanduser(folder)
 
     def check(self, num_bytes: int, name: str, detail: str) -> None:
-        """Raises a ValueError with the numbers if `num_bytes` does not fit, before anything is allocated."""
+        """Raises a ValueError if `num_bytes` exceeds the free memory, or the free disk space; allocates nothing.
+
+        `name` and `detail` are for its sentence.
+        """
         if self.folder is not None:
             free, place = disk_free(Path(self.folder)), f"free in {self.folder}"
             advice = "choose a smaller one or another buffer_folder"
@@ -56,7 +59,10 @@ class Allocator:
         return mapped[: math.prod(shape)].view(shape)
 
     def zeros_for(self, space: Space, num_rows: int, *, skip_first: bool = False) -> Tree:
-        """Returns zeroed rows for elements of a space; `skip_first` leaves out the stacked frames' dimension."""
+        """Returns zeroed tensors [num_rows, ...] for elements of a space; a dict of them for a Dict space.
+
+        `skip_first` leaves out the first dimension of an element, that of stacked frames.
+        """
         if isinstance(space, Dict):
             leaves = space.spaces.items()
             return {key: self.zeros_for(leaf, num_rows, skip_first=skip_first) for key, leaf in leaves}  # pyrefly: ignore

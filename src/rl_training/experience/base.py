@@ -18,11 +18,10 @@ Prepare = Callable[[Transition], tuple[Any, Metrics]]  # as `Algorithm.prepare`
 
 
 class Experience(ABC, Generic[StorageT, BatchT]):
-    """A store that takes steps and gives batches to learn from, as one storage plus draws from it.
+    """Base of stores that take steps and give batches to learn from, as one storage plus draws from it.
 
-    The split lets the runtime gather and learn in one compiled step. Methods on tensors (`write`, `prepare`,
-    `gather`, `settle`) and counting on the host (`count_added`, `count_learned`) are separate, so that the first can
-    be recorded.
+    The split lets the runtime gather and learn in one compiled step. Methods on tensors (`write`, `prepare`, `gather`,
+    `settle`) and counting on the host (`count_added`, `count_learned`) are separate, so that the first can be recorded.
     """
 
     on_policy: ClassVar[bool] = False  # True: acted and learned from with the same numbers, all of it, then dropped
@@ -36,78 +35,109 @@ class Experience(ABC, Generic[StorageT, BatchT]):
     @property
     @abstractmethod
     def wanted_steps(self) -> int:
-        """Returns how many steps of every environment are missing before it can be learned from."""
+        """Returns the number of steps that every environment has yet to take before the store can be learned from."""
 
     @property
     def warming_up(self) -> bool:
-        """Says if the next actions are to be random."""
+        """Returns True if the next actions are to be random; False by default."""
         return False
 
     def steps_between(self, num_envs: int) -> int:
-        """Returns the steps of every environment from one iteration to the next, once there is enough to learn from."""
+        """Returns the steps that every environment takes per iteration, once there is enough to learn from.
+
+        Raises a TypeError if the store takes no steps.
+        """
         raise TypeError(f"{type(self).__name__} takes no steps")
 
     def add(self, steps: Transition) -> None:
-        """Takes [time, env] steps."""
+        """Stores [time, env] steps and counts them."""
         self.write(steps)
         self.count_added(steps.reward.numel())
 
     def write(self, steps: Transition) -> None:
-        """Stores [time, env] steps."""
+        """Stores [time, env] steps without counting them; raises a TypeError if the store takes no steps."""
         raise TypeError(f"{type(self).__name__} takes no steps")
 
     def count_added(self, num_steps: int) -> None:
-        """Counts steps that were written."""
+        """Adds to the count of stored steps, of all environments together; does nothing by default."""
 
     def record(self, recorder: Callable[[Callable], Callable]) -> None:
-        """Lets the runtime replace the tensor operations of `add` by a recording, if the store supports it."""
+        """Replaces the tensor operations of `add` by `recorder(operations)`, e.g. a CUDA graph.
+
+        Does nothing by default.
+        """
 
     @abstractmethod
     def prepare(self, algorithm: Algorithm, run: Prepare | None = None) -> tuple[StorageT, Metrics]:
-        """Returns the storage that is drawn from, once per iteration; `run` stands for `algorithm.prepare`, compiled."""
+        """Returns the storage that `gather` draws from, and metrics; called once per iteration.
+
+        `run` replaces `algorithm.prepare` by a compiled version of it; None: call it as it is.
+        """
 
     @abstractmethod
     def draws(self, a_pass: Pass) -> Iterator[Iterator[Tensor]]:
-        """Yields the draws of every epoch of a pass, of a replay all at once; see `gather`."""
+        """Yields for every epoch of a pass an iterator of draws, one per batch, for `gather`.
+
+        A replay has one epoch.
+        """
 
     @abstractmethod
     def num_batches(self, a_pass: Pass, num_samples: int) -> int:
-        """Returns the number of batches of a pass, if an iteration collects `num_samples` steps."""
+        """Returns the number of batches of a pass in an iteration that collects `num_samples` steps."""
 
     @abstractmethod
     def gather(self, storage: StorageT, draw: Tensor) -> BatchT:
-        """Returns the batch for a draw from the storage: pure tensor code, compiled together with the update."""
+        """Returns the batch for a draw from the storage; pure tensor code, compiled together with the update."""
 
     def feedback(self, storage: StorageT, batch: BatchT, rows: Rows) -> None:
-        """Takes the update's outputs for its batch's rows, such as priorities; tensor code, compiled with it."""
+        """Stores the update's outputs for the rows of its batch, such as new priorities; does nothing by default.
+
+        Must be tensor code, because it is compiled together with the update.
+        """
 
     def describe(self, batch: BatchT, rows: Rows) -> Metrics:
-        """Returns metrics of a batch to log besides the algorithm's own; compiled with the update."""
+        """Returns metrics of a batch for the log, besides the algorithm's own; {} by default.
+
+        `rows` are the update's outputs for the rows of the batch. Must be tensor code, because it is compiled together
+        with the update.
+        """
         return {}
 
     def settle(self, algorithm: Algorithm) -> None:
-        """Ends the iteration: updates running statistics and drops used steps."""
+        """Ends an iteration: updates the algorithm's running statistics and drops steps that are used up.
+
+        Does nothing by default.
+        """
 
     def count_learned(self, passes: Sequence[Pass]) -> None:
-        """Counts an iteration that went through these passes."""
+        """Counts an iteration that went through these passes; does nothing by default."""
 
     def carry(self) -> tuple:
-        """Returns the tensors that `write` replaces instead of changing in place, for the next recorded iteration."""
+        """Returns the tensors that `write` replaces instead of changing in place, for the next recorded iteration.
+
+        Returns () by default.
+        """
         return ()
 
     def set_carry(self, carry: tuple) -> None:
-        """Continues from tensors that `carry` returned."""
+        """Sets the tensors that `carry` returned; does nothing by default."""
 
     @abstractmethod
     def cut(self, envs: Tensor | None = None) -> None:
-        """Ends open episodes at their last steps, in all environments or those marked; later steps start new ones."""
+        """Ends open episodes at their last stored steps; later steps start new ones.
+
+        `envs` is a mask [num_envs] of the environments; None: all of them.
+        """
 
     def sample(self, num: int) -> BatchT | None:
-        """Returns a batch of `num` stored rows for diagnostics; None if nothing outlives an iteration."""
+        """Returns a batch of `num` random stored rows for diagnostics.
+
+        Returns None if the store has no rows, or none that outlive an iteration.
+        """
         return None
 
     def health(self) -> dict[str, float]:
-        """Returns numbers about the state of the store, to log at evaluation time."""
+        """Returns numbers about the state of the store, by name, to log at evaluation time; {} by default."""
         return {}
 
     @abstractmethod
@@ -118,7 +148,7 @@ class Experience(ABC, Generic[StorageT, BatchT]):
 
 
 class SampledExperience(Experience[StorageT, StepBatch]):
-    """A store from which every batch is drawn by new random numbers, made on the storage's device."""
+    """Base of stores whose batches are drawn by new random numbers, made on the storage's device."""
 
     columns: StorageT  # that `sample` takes rows from
 
@@ -133,7 +163,7 @@ class SampledExperience(Experience[StorageT, StepBatch]):
         return 1 if self.sequences is None else self.sequences.length
 
     def draw(self, batch_size: int) -> Tensor:
-        """Draws random numbers in [0, 1), one per row or piece of a batch; `gather` turns them into rows."""
+        """Draws random numbers in [0, 1) for `gather`, one per row or sequence of a batch of `batch_size` rows."""
         return self.numbers(batch_size // self.rows_each, self.generators[0])
 
     def numbers(self, num: int, generator: torch.Generator | None = None) -> Tensor:
@@ -143,7 +173,7 @@ class SampledExperience(Experience[StorageT, StepBatch]):
         return self.gather(self.columns, self.numbers(max(1, num // self.rows_each)))
 
     def count_drawn(self, num_batches: int, batch_size: int) -> None:
-        """Counts rows that were drawn."""
+        """Adds the rows of `num_batches` batches to the count of drawn rows."""
         self.drawn += num_batches * batch_size
 
     def count_learned(self, passes: Sequence[Pass]) -> None:
@@ -158,7 +188,7 @@ class SampledExperience(Experience[StorageT, StepBatch]):
 
 
 def drawn_rows(a_pass: Pass) -> int:
-    """Returns the batch size of a pass; raises if it has none."""
+    """Returns the batch size of a pass; raises a TypeError if it has none."""
     if a_pass.batch_size is None:
         raise TypeError("a pass over what is drawn needs a batch_size")
     return a_pass.batch_size

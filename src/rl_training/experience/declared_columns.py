@@ -20,7 +20,10 @@ def refusal(column: Column, store: str, why: str) -> ValueError:
 
 
 def check_collected(columns: Sequence[Column], store: str, *, able: Sequence[str] = ()) -> None:
-    """Raises for columns that collected steps cannot have, except those in `able`, which the store computes."""
+    """Raises a ValueError if an algorithm declares a column that collected steps cannot have.
+
+    Columns in `able` are exceptions, which the store computes; `store` is its name in the message.
+    """
     for column in columns:
         if column.source == "episode" and column.name not in able:
             later = "it follows from steps that are not taken yet; learn from a dataset"
@@ -30,7 +33,10 @@ def check_collected(columns: Sequence[Column], store: str, *, able: Sequence[str
 
 
 def columns_of(dataset: Dataset, columns: Sequence[Column], gamma: float) -> dict[str, np.ndarray]:
-    """Returns the declared columns of a dataset, except the next action, which is made when rows are drawn."""
+    """Returns the declared columns of a dataset by name, [rows, ...] each.
+
+    Raises a ValueError if the dataset lacks one. The next action is left out: it is read when rows are drawn.
+    """
     return {column.name: column_of(dataset, column, gamma) for column in columns if column.name != NEXT_ACTION}
 
 

@@ -24,11 +24,11 @@ class EpisodeReturns:
 
     @property
     def oldest(self) -> Tensor:
-        """Returns the number of the oldest stored row of every environment."""
+        """Returns the number of the oldest stored row of every environment, [num_envs]."""
         return (self.ring.columns.written - self.ring.slots + 1).clamp(min=0)
 
     def look(self) -> None:
-        """Updates the returns for the rows written since the last call."""
+        """Writes the ring's column `returns` for rows added since the last call and episodes that ended in them."""
         ring, columns, oldest = self.ring, self.ring.columns, self.oldest
         env, number = numbers_between(torch.maximum(self.seen, oldest), columns.written)
         row = number % ring.slots * ring.num_envs + env
@@ -42,6 +42,6 @@ class EpisodeReturns:
         self.seen = columns.written.clone()
 
     def look_again(self) -> None:
-        """Updates the returns of all rows, after a checkpoint was read or open episodes were cut."""
+        """Writes the ring's column `returns` anew for all rows, after a checkpoint was read or open episodes were cut."""
         self.seen = torch.zeros_like(self.seen)
         self.look()

@@ -29,28 +29,31 @@ FINE = 2**26  # the digits of a draw after this are as good as independent of th
 
 @dataclass(frozen=True, kw_only=True)
 class HindsightSettings:
-    """Settings of hindsight: the goals that replace desired ones, and how often."""
+    """Settings of hindsight: the steps whose achieved goals replace desired ones, and how many rows get such a goal."""
 
     strategy: Strategy = "future"  # achieved at the row's step or later; at the end of its episode; anywhere in it
     k: Natural = 4  # rows with another goal for each row with its own; 0: none
 
 
 class EpisodePosition(NamedTuple):
-    """The positions of rows in their episodes."""
+    """The positions of rows in their episodes: the number of steps after them and of stored rows before them."""
 
     left: Tensor  # steps of the episode after the row's; negative where it has not ended
     back: Tensor  # rows of the episode before it, as far as they are stored
 
 
 class OtherGoals(NamedTuple):
-    """New goals for rows of a batch, and the rewards that they would have given."""
+    """New goals for some rows of a batch, and a function that judges steps by them."""
 
     chosen: Tensor  # rows that get theirs
     goal: Tensor
     judged: Callable[[Tensor, int], tuple[Tensor, Tensor]]  # of rows so many steps later: rewards, and where they end
 
     def read(self, storage: RingColumns, row: Tensor, step: int) -> tuple[Tensor, Tensor]:
-        """Returns the rewards and flags of rows: as judged for rows with a new goal, as stored for others."""
+        """Returns the rewards and flags of `row`, which are `step` steps after the drawn rows.
+
+        For drawn rows with a new goal they are judged by it, for others they are those stored.
+        """
         flags, (reward, reached) = storage.flags[row], self.judged(row, step)
         judged = (flags & KEPT) | (reached * (TERMINATED | ENDED)).to(flags.dtype)
         return torch.where(self.chosen, reward, storage.reward[row]), torch.where(self.chosen, judged, flags)
@@ -75,7 +78,11 @@ class Hindsight(ABC):
         self.settings, self.ring, self.judge = settings, ring, judge
 
     def choose(self, storage: RingColumns, row: Tensor, draw: Tensor) -> OtherGoals:
-        """Chooses goals for rows, by the numbers with which they were drawn; pure tensor code, part of `gather`."""
+        """Returns new goals for k of k + 1 drawn rows, on average; pure tensor code, part of `gather`.
+
+        The choice depends only on `draw`, the numbers in [0, 1) with which the rows were drawn. Rows of episodes that
+        have not ended keep their goals.
+        """
         position = self.ring.episode_position(storage, row)
         turn = draw * FINE % 1 * (self.settings.k + 1) - 1  # one part in k + 1 is below 0, and keeps its goal
         offset = self.offset(storage, row, turn.clamp(min=0), position)
@@ -85,31 +92,34 @@ class Hindsight(ABC):
         return OtherGoals(chosen, goal, self.judging(storage, row, turn.clamp(min=0), goal))
 
     def achieved(self, storage: RingColumns, row: Tensor) -> Tensor:
-        """Returns the goals that the steps of rows achieved."""
+        """Returns the goals that the steps in these rows achieved, [rows, goal size]."""
         assert isinstance(storage.obs, dict)
         return storage.obs[ACHIEVED][self.ring.follow(row)]
 
     @abstractmethod
     def offset(self, storage: RingColumns, row: Tensor, turn: Tensor, position: EpisodePosition) -> Tensor:
-        """Returns the steps from rows to those whose achieved goals they get, by numbers in [0, k)."""
+        """Returns the number of steps from each row to the one whose achieved goal it gets; `turn` is in [0, k)."""
 
     @abstractmethod
     def judging(
         self, storage: RingColumns, row: Tensor, turn: Tensor, goal: Tensor
     ) -> Callable[[Tensor, int], tuple[Tensor, Tensor]]:
-        """Returns a function that gives the rewards and ends of later rows for these goals."""
+        """Returns a function (later rows, their steps after `row`) -> (rewards, terminations) for the goals `goal`."""
 
     def added(self, steps: Transition) -> None:
-        """Processes steps that the ring has just written."""
+        """Updates the rule for [time, env] steps that the ring has just written; does nothing by default."""
 
     def cut(self, was_open: Tensor) -> None:
-        """Processes episodes that the ring has just cut; `was_open` marks their environments."""
+        """Updates the rule for episodes that the ring has just cut, in the environments of the mask `was_open`.
+
+        Does nothing by default.
+        """
 
     def state_dict(self) -> dict:
         return {}
 
     def load_state_dict(self, state: dict) -> None:
-        """Continues from a saved state."""
+        """Restores a result of `state_dict`; does nothing by default."""
 
 
 class JudgedWhenDrawn(Hindsight):
@@ -125,7 +135,10 @@ class JudgedWhenDrawn(Hindsight):
 
 
 def choose_step(strategy: Strategy, uniform: Tensor, position: EpisodePosition) -> Tensor:
-    """Returns the steps from a row to the one whose achieved goal it gets, by numbers in [0, 1)."""
+    """Returns the number of steps from each row to the one whose achieved goal it gets, by numbers in [0, 1).
+
+    It is negative for earlier steps, which only the strategy "episode" takes.
+    """
     left = position.left.clamp(min=0)
     if strategy == "final":
         return left

@@ -35,7 +35,7 @@ class JudgedAtEnd(Hindsight):
 
     @staticmethod
     def table(settings: HindsightSettings, n_steps: int) -> dict[str, tuple[int, torch.dtype]]:
-        """Returns the columns stored for every row: how many numbers, and of which type."""
+        """Returns the columns that are stored for every row, by name: how many numbers, and of which type."""
         judged = settings.k * n_steps
         return {
             "offset": (settings.k, torch.int32),  # steps to the one whose achieved goal it is
@@ -54,9 +54,10 @@ class JudgedAtEnd(Hindsight):
         return lambda _, step: (reward[row, first + step], terminated[row, first + step])
 
     def compare(self, steps: Transition) -> None:
-        """Raises if the judge rewards steps differently than the environment did: relabelled rows would be wrong.
+        """Raises a ValueError if the judge rewards more than one step otherwise than the environment did.
 
-        A single row may differ, because goals are rounded to 32 bits and a threshold may lie between.
+        Relabelled rows would be wrong then. A single row may differ, because goals are rounded to 32 bits and a
+        threshold may lie between.
         """
         assert isinstance(steps.next_obs, dict)
         rows = steps.valid.cpu()
@@ -92,7 +93,10 @@ class JudgedAtEnd(Hindsight):
             self.label(env, int(self.ring.columns.written[env]) - 2)  # the last number is of its last observation
 
     def label(self, env: int, last: int) -> None:
-        """Stores goals and judged rewards for the episode whose last step is number `last`, as far as it is stored."""
+        """Chooses and stores k goals, with judged rewards, for every stored row of an episode that has just ended.
+
+        The episode is that of environment `env` whose last step has the number `last`.
+        """
         ring, columns, k = self.ring, self.ring.columns, self.settings.k
         stored = last - int(columns.written[env]) + ring.slots
         length = min(int(columns.age[last % ring.slots * ring.num_envs + env]) + 1, stored)
@@ -115,7 +119,7 @@ class JudgedAtEnd(Hindsight):
             columns.goals[name][row] = values.to(ring.device, columns.goals[name].dtype)
 
     def state_dict(self) -> dict:
-        """Returns all goals every time, because rows may have been saved before they got theirs."""
+        """Returns the goals of all rows, since a row may have been saved before it got its own, and the random state."""
         return {"goals": dict(self.ring.columns.goals), "judged": self.generator.get_state()}
 
     def load_state_dict(self, state: dict) -> None:

@@ -37,7 +37,7 @@ class LoggedColumns(NamedTuple):
 
 
 class LoggedSteps(SampledExperience[LoggedColumns]):
-    """A store that draws from a dataset without end; nothing is added to it."""
+    """A store that draws batches from a dataset for as long as is asked; it takes no steps."""
 
     why_not_recorded = "a dataset takes no steps"
 
@@ -65,7 +65,10 @@ class LoggedSteps(SampledExperience[LoggedColumns]):
         self.observed = False
 
     def load_columns(self, dataset: Dataset) -> LoggedColumns:
-        """Returns the dataset's columns as tensors on the device of the store."""
+        """Returns the dataset's columns as tensors on the store's device.
+
+        On the CPU they share the dataset's memory.
+        """
         episodes = dataset.episodes()
         self.stores_next = stored = dataset.next_obs is not None
         declared = columns_of(dataset, list(self.declared.values()), self.gamma)
@@ -106,7 +109,7 @@ class LoggedSteps(SampledExperience[LoggedColumns]):
         return layout.finish(self.take(storage, torch.where(inside, row + layout.offset, row).flatten()), inside)
 
     def take(self, storage: LoggedColumns, row: Tensor) -> StepBatch:
-        """Sums rewards until the episode ends or `n_steps` are taken."""
+        """Returns a batch of the given rows with n-step returns, which stop at the end of the episode."""
         walk = n_step_return(storage.reward, storage.flags, row, lambda row: row + 1, n=self.n_steps, gamma=self.gamma)
         ending = walk.flags & ENDED != 0
         columns = {name: column[row].to(self.declared[name].dtype) for name, column in storage.declared.items()}
@@ -158,7 +161,7 @@ class LoggedSteps(SampledExperience[LoggedColumns]):
 
 
 def view(array: np.ndarray) -> Tensor:
-    """Returns a tensor that shares the array's memory."""
+    """Returns a tensor that shares the array's memory, which may be read-only: do not write to it."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")  # and nobody writes
         return torch.from_numpy(array)

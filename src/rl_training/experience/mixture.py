@@ -22,7 +22,7 @@ class Sources(NamedTuple):
 
 
 class Mixture(SampledExperience[Sources]):
-    """A store whose batches take a fixed share of rows from the data, in front, and the others from the replay."""
+    """A store whose batches take the share `ratio` of rows from the data, in front, and the others from the replay."""
 
     why_not_recorded = "the steps are not kept on the device alone"
 
@@ -73,7 +73,10 @@ class Mixture(SampledExperience[Sources]):
         return batch._replace(columns=batch.columns | {"logged": logged.expand_as(batch.weight)})
 
     def describe(self, batch: StepBatch, rows: Rows) -> Metrics:
-        """Returns mean reward and TD error of the data's rows and of own rows, which show what either still teaches."""
+        """Returns the mean reward and TD error of a batch's logged and own rows, and the share of logged rows.
+
+        TD errors are left out unless the update gives them as `priority`.
+        """
         logged = batch.columns["logged"]
         sides = {"logged": logged * batch.weight, "own": (1 - logged) * batch.weight}
         columns = {"reward": batch.reward} | ({"td_error": rows["priority"]} if "priority" in rows else {})
