@@ -47,7 +47,7 @@ def read_table(path: Path) -> Table:
 def keeps_successors(path: Path) -> bool:
     """Returns True if the format of `path` can store a successor for every row.
 
-    Minari's stores every observation once.
+    Minari's format cannot, because it stores every observation once.
     """
     return path.suffix != ".minari"
 

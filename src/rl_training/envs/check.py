@@ -102,7 +102,7 @@ def open_source(env: EnvSource, num_envs: int) -> VectorEnv:
 def spec_of(env: EnvSource) -> Spec:
     """Returns the observation and action spaces of `env`, any source that `check` takes.
 
-    Raises a ValueError for others. An environment that is built to look at its spaces is closed again; one that is
+    Raises a ValueError for any other object. An environment that is built to look at its spaces is closed again; one that is
     passed as an object stays open.
     """
     vector = open_source(env, 1)

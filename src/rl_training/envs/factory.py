@@ -18,7 +18,7 @@ POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR
 def call_factory(factory: EnvFactory, kwargs: Mapping[str, object], index: int, name: str) -> gym.Env | NativeDynamics:
     """Builds one environment by calling `factory` with `kwargs`.
 
-    Returns `index` is its number in the run, `name` is for errors. A factory gets the number if it has a parameter
+    `index` is the environment's number in the run, `name` is for errors. A factory gets the number if it has a parameter
     `index`, or if it is a function with exactly one parameter that must be given by position: `lambda index:
     MyEnv(level=index)`. Raises a ValueError if the call does not fit its signature, or if it raises a ValueError or
     OSError itself.

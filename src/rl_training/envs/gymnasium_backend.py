@@ -46,7 +46,7 @@ def make_gymnasium(config: EnvConfig, num_envs: int, *, device: torch.device | s
 def make_part(config: EnvConfig, factory: EnvFactory | None, rows: range, total: int) -> LocalEnv:
     """Builds the environments with the numbers `rows` of a run's `total` in this process.
 
-    Returns `factory` is `find_factory`'s result.
+    `factory` is the result of `find_factory`; `config.n_envs` is not used.
     """
     builders = [partial(build_one, config, factory)] * len(rows)
     env = LocalEnv(builders, timeout_s=config.timeout_s, start=rows.start, total=total)

@@ -18,7 +18,7 @@ from rl_training.envs.vector import VectorEnv, following_seed, same_trees
 class HostEnv(VectorEnv):
     """Base of vector environments made of gymnasium environments.
 
-    Returns `set_state` re-runs episodes of those in an `EpisodeLog`.
+    Each may be wrapped in an `EpisodeLog`; then `set_state` re-runs its saved episode.
     """
 
     obs: Tree = torch.empty(0)

@@ -55,7 +55,7 @@ class Watch:
     def look(self, passed: float) -> None:
         """Adds `passed` seconds to the time of the call in progress and interrupts it at the limit.
 
-        Warns 2 s later if it goes on.
+        Logs a warning 2 s later if the call still runs.
         """
         same = self.inside and self.calls == self.seen
         before, self.waited, self.seen = self.waited, self.waited + passed if same else 0.0, self.calls

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Replay(SampledExperience[RingColumns]):
-    """A store of the last `buffer_size` steps; ready after `learning_starts`, then every `train_freq` env steps."""
+    """A store of the last `buffer_size` steps, learned from every `train_freq` env steps after `learning_starts`."""
 
     def __init__(self, settings: ReplaySettings, run: StoreContext) -> None:
         device, sequences = torch.device(settings.storage_device(run.device)), wanted_sequences(run.passes)
@@ -86,7 +86,10 @@ class Replay(SampledExperience[RingColumns]):
         return -(-(due - self.added) // self.num_envs)
 
     def due_at(self, steps: int) -> int:
-        """Returns the next multiple of train_freq, counted since the run began, so that a pause changes nothing."""
+        """Returns the next multiple of `train_freq` that is at least `steps`, counted since the run began.
+
+        Because the count is the run's, a pause changes nothing.
+        """
         return -(-steps // self.settings.train_freq) * self.settings.train_freq
 
     def steps_between(self, num_envs: int) -> int:
@@ -115,7 +118,7 @@ class Replay(SampledExperience[RingColumns]):
         self.added += num_steps
 
     def record(self, recorder: Callable[[Callable], Callable]) -> None:
-        """Records the writing of a whole iteration's steps; other numbers of steps are written as before."""
+        """Makes `add` write steps by a recording, `recorder(write_rows)`, if they are exactly those of an iteration."""
         if self.steps_between(self.num_envs) <= self.ring.longest:
             self.run_write = recorder(self.ring.write_rows)
 
@@ -137,7 +140,7 @@ class Replay(SampledExperience[RingColumns]):
         return None if self.hindsight is None else self.hindsight.choose(storage, row, draw)
 
     def locate(self, storage: RingColumns, uniform: Tensor) -> Tensor:
-        """Turns numbers in [0, 1) into rows, each row that can be drawn with the same probability."""
+        """Returns the rows that numbers in [0, 1) select; each row that can be drawn has the same probability."""
         available = storage.written.clamp(max=self.reach)
         if self.num_envs == 1 and not torch.compiler.is_compiling():  # compiled for a GPU, this is slower
             return (storage.written - 1 - (uniform * available).long()) % self.ring.slots
@@ -148,7 +151,10 @@ class Replay(SampledExperience[RingColumns]):
         return (storage.written[env] - 1 - back) % self.ring.slots * self.num_envs + env
 
     def take(self, storage: RingColumns, row: Tensor, goals: OtherGoals | None = None) -> StepBatch:
-        """Sums rewards until the episode ends, `n_steps` are taken, or the newest step is reached."""
+        """Returns a batch of the given rows with n-step returns, which stop at an episode's end or the newest step.
+
+        Rows with a new goal in `goals` are judged by it; rows that cannot be learned from get weight 0.
+        """
         ring, newest = self.ring, None
         if self.settings.n_steps > 1 or self.needs_next_action:
             env = row % self.num_envs
@@ -173,7 +179,7 @@ class Replay(SampledExperience[RingColumns]):
         return batch if goals is None else goals.put_into(batch)
 
     def take_pieces(self, storage: RingColumns, row: Tensor, sequences: Sequences) -> StepBatch:
-        """Returns pieces of episodes around rows, as far as they are stored."""
+        """Returns a batch [time, piece] of pieces of episodes around the given rows; rows not stored have weight 0."""
         env = row % self.num_envs
         newer = (storage.written[env] - 1 - row // self.num_envs) % self.ring.slots
         older = storage.written[env].clamp(max=self.reach) - 1 - newer
@@ -226,7 +232,7 @@ class Replay(SampledExperience[RingColumns]):
         return super().sample(num) if self.added else None
 
     def health(self) -> dict[str, float]:
-        """Returns the mean age and use of rows and, with priorities, their spread and effective share of rows."""
+        """Returns the mean age and use of rows and, with priorities, their spread and effective share of rows, by name."""
         kept = min(self.added, self.reach * self.num_envs)
         health = {"replay_age": kept / 2, "replay_reuse": self.drawn / max(self.added, 1)}
         if self.settings.prioritized:

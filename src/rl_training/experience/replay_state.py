@@ -10,7 +10,7 @@ from rl_training.experience.segments import RowLog, Segment
 
 
 class ReplayState:
-    """The saving and loading of a ring, with a log of the rows that are in files."""
+    """A saver and loader of a ring, with a log of the rows that are in files already."""
 
     def __init__(self, ring: Ring) -> None:
         self.ring = ring
@@ -34,7 +34,7 @@ class ReplayState:
         return state
 
     def extend_log(self) -> RowLog:
-        """Adds the rows written since the last call as one segment, and drops overwritten segments."""
+        """Adds the rows written since the last call to the log as one segment, drops overwritten ones, and returns it."""
         ring = self.ring
         written = ring.columns.written.to("cpu", copy=True)
         oldest = (written - ring.slots + 1).clamp(min=0)
@@ -64,6 +64,6 @@ class ReplayState:
             columns.highest.copy_(state["highest"])
 
     def write_rows(self, row: Tensor, rows: dict[str, Tensor]) -> None:
-        """Writes saved columns to these rows of the ring."""
+        """Writes saved columns, by name, to the given rows of the ring."""
         for name, column in self.ring.named_columns().items():
             column[row] = rows[name].to(column.device)

@@ -14,13 +14,13 @@ SPREAD = 1_000.0  # of the data's returns, once they are scaled by their range (
 
 
 class RewardUnits(NamedTuple):
-    """A conversion of rewards: `scale * reward + shift`."""
+    """A conversion of rewards from the environment's units to those learned in: `scale * reward + shift`."""
 
     scale: float = 1.0
     shift: float = 0.0
 
     def of(self, dataset: Dataset) -> Dataset:
-        """Returns the dataset with rewards in these units; other columns are shared."""
+        """Returns a dataset with its rewards in these units; the other columns are shared."""
         if self == RAW:
             return dataset
         reward = (dataset.reward * self.scale + self.shift).astype(np.float32)
@@ -34,7 +34,10 @@ RAW = RewardUnits()  # the environment's own
 
 
 def scale_by_returns(dataset: Dataset) -> float:
-    """Returns the scale at which the best episode's return is `SPREAD` above the worst's."""
+    """Returns the scale at which the returns of the best and the worst episode differ by 1,000.
+
+    Raises a DatasetError if all episodes have the same return.
+    """
     spread = float(np.ptp(dataset.returns))
     if not spread > 0:
         raise DatasetError(

@@ -56,7 +56,7 @@ class RingColumns(NamedTuple):
 
 
 class Ring:
-    """The ring: writes steps as rows, and finds rows again."""
+    """A ring of rows for the steps of all environments, in which new steps take the place of the oldest."""
 
     def __init__(self, settings: ReplaySettings, run: StoreContext, *, keeps_age: bool) -> None:
         num_envs, frame_stack, self.device = (
@@ -108,7 +108,7 @@ class Ring:
         )
 
     def add(self, steps: Transition) -> None:
-        """Writes [time, env] steps that are on the ring's device."""
+        """Writes [time, env] steps that are on the ring's device, in place of the oldest."""
         if self.plain and len(steps.reward) <= FEW:
             arrays = as_arrays(steps)
             over = [self.write_one(arrays, time) for time in range(len(steps.reward))]
@@ -122,19 +122,20 @@ class Ring:
 
     @property
     def longest(self) -> int:
-        """Returns how many steps can be written at once; each may take two slots."""
+        """Returns how many steps of an environment can be written at once, at most; each may take two slots."""
         return max(1, self.reach // 2)
 
     def only_stored(self, steps: Transition) -> Transition:
-        """Returns the steps without the columns that are not stored."""
+        """Returns the steps without the columns, and the log-probabilities, that are not stored."""
         names = self.columns.declared
         columns = {name: column for name, column in steps.columns.items() if name in names}
         return steps._replace(log_prob=steps.log_prob if "log_prob" in names else None, columns=columns)  # pyrefly: ignore
 
     def write_rows(self, first: Tensor, steps: Transition) -> Tensor:
-        """Writes successors first and steps over them: what stays is the last observation of a cut episode.
+        """Writes [time, env] steps as rows and returns a mask [env]: True where an episode starts with the next steps.
 
-        `first` says where an episode starts with these steps; returns where one starts with the next.
+        `first` is that mask for these steps. Successors are written first and steps over them, so that what stays is
+        the last observation of a cut episode.
         """
         columns, steps = self.arrays, as_arrays(steps)
         ended = steps.terminated | steps.truncated
@@ -174,7 +175,10 @@ class Ring:
         return torch.as_tensor(over[-1])
 
     def write_one(self, steps: Transition, time: int) -> bool:
-        """Writes one step of one environment on the CPU by plain indices; returns whether its episode is over."""
+        """Writes step `time` of the only environment by plain indices on the CPU.
+
+        Returns True if its episode is over.
+        """
         columns = self.arrays
         terminated, truncated, valid = (bool(x[time, 0]) for x in (steps.terminated, steps.truncated, steps.valid))
         ended = terminated or truncated
@@ -207,7 +211,10 @@ class Ring:
         sum_tree.add_up(columns.priority, row)
 
     def cut(self, envs: Tensor | None = None) -> Tensor:
-        """Ends open episodes at their last steps, of all environments or those marked; returns which were open."""
+        """Ends open episodes at their last steps and returns a mask [env] of the environments in which one was open.
+
+        `envs` is a mask [env] of the environments; None: all of them.
+        """
         columns = self.columns
         is_open = ~self.first if envs is None else ~self.first & envs.to(self.first.device)
         columns.flags[self.row_of(columns.written - 1)] |= (is_open * ENDED).to(torch.uint8)
@@ -217,14 +224,17 @@ class Ring:
         return is_open
 
     def note_ends(self, number: Tensor, age: Tensor, ended: Tensor) -> None:
-        """Writes to `ends` the episodes that begin (-1) and end in [time, env] steps; others use its last entry."""
+        """Writes to the column `ends` which episodes begin (-1) and end (their last age) in [time, env] steps."""
         ends = self.columns.ends
         began = self.entry_of(number - age, self.env)
         ends.index_fill_(0, torch.where(age == 0, began, len(ends) - 1).flatten(), -1)
         ends[torch.where(ended, began, len(ends) - 1).flatten()] = age.flatten()
 
     def find_ends(self) -> None:
-        """Recomputes the ends of all episodes from the flags of their rows."""
+        """Computes the column `ends` anew from the flags of all stored rows.
+
+        Does nothing unless goals are relabelled.
+        """
         if not self.keeps_ends:
             return
         columns = self.columns
@@ -235,11 +245,14 @@ class Ring:
         columns.ends[self.entry_of(number - columns.age[row], env)[over]] = columns.age[row][over]
 
     def entry_of(self, number: Tensor, env: Tensor) -> Tensor:
-        """Returns the index in `ends` of the episode that begins with row `number` of an environment."""
+        """Returns the index in the column `ends` of the episode that begins with step `number` of environment `env`."""
         return number % (2 * self.slots) * self.num_envs + env
 
     def episode_position(self, storage: RingColumns, row: Tensor) -> EpisodePosition:
-        """Returns how many steps of the episode come after rows, and how many stored rows before them."""
+        """Returns, for each row, the number of later steps in its episode and of stored earlier rows of it.
+
+        The first is negative if the episode has not ended.
+        """
         env, age = row % self.num_envs, storage.age[row].long()
         written = storage.written[env]
         newer = (written - 1 - row // self.num_envs) % self.slots
@@ -247,7 +260,10 @@ class Ring:
         return EpisodePosition(left, torch.minimum(age, written.clamp(max=self.reach) - 1 - newer))
 
     def ages(self, first: Tensor, over: Tensor) -> Tensor:
-        """Returns the steps since the episode began, for every step of a chunk."""
+        """Returns the steps since the episode began, int32 [time, env], for steps that are about to be written.
+
+        `first` [env] says where an episode starts with these steps, `over` [time, env] where one is over.
+        """
         before = self.columns.age[self.row_of(self.columns.written)]  # that of the observation that waits
         first = torch.cat([first[None], over[:-1]])
         time = torch.arange(len(over), dtype=torch.int32, device=self.device)[:, None]
@@ -258,11 +274,11 @@ class Ring:
         return slot % self.slots * self.num_envs + (self.env if isinstance(slot, Tensor) else self.env_array)
 
     def follow(self, row: Tensor) -> Tensor:
-        """Returns the next row of the same environment."""
+        """Returns for each row the next row of the same environment."""
         return (row + self.num_envs) % self.capacity
 
     def rows_between(self, start: Tensor, stop: Tensor) -> Tensor:
-        """Returns all rows of every environment from number `start` to `stop`."""
+        """Returns the rows of every environment from number `start` to `stop` (exclusive), ordered by environment."""
         env, number = numbers_between(start, stop)
         return number % self.slots * self.num_envs + env
 
@@ -275,7 +291,7 @@ class Ring:
         return tree_map(lambda column: column[frames], storage.obs)
 
     def named_columns(self) -> dict[str, Tensor]:
-        """Returns the columns that are saved, by name."""
+        """Returns the columns that checkpoints hold, by name, each [rows, ...]."""
         columns = self.columns
         obs = columns.obs if isinstance(columns.obs, dict) else {"": columns.obs}
         names = {f"obs.{key}" if key else "obs": leaf for key, leaf in obs.items()}
@@ -285,18 +301,24 @@ class Ring:
 
 
 def as_arrays(tree: TreeT) -> TreeT:
-    """Returns NumPy views of tensors on the CPU, where they are faster than tensors; leaves others as they are."""
+    """Returns a tree of NumPy views of tensors on the CPU, where they are faster.
+
+    Leaves tensors elsewhere as they are.
+    """
     return tree_map(lambda x: x.numpy() if x.device.type == "cpu" else x, tree)  # pyrefly: ignore
 
 
 def put(column: Tensor, row: Tensor, values: Tensor) -> None:
-    """Writes [time, env] values to rows."""
+    """Writes [time, env, ...] values to the rows `row` [time * env] of a column, as the column's type."""
     values = values.reshape(-1, *values.shape[2:])
     column[row] = values.to(column.dtype) if isinstance(values, Tensor) else values
 
 
 def clear(column: Tensor, row: Tensor) -> None:
-    """Sets rows to 0; for tensors, without copying a number from the host, which a CUDA graph could not record."""
+    """Sets the given rows of a column to 0.
+
+    For tensors no number is copied from the host, which a CUDA graph could not record.
+    """
     if isinstance(column, Tensor):
         column.index_fill_(0, row, 0)
     else:
@@ -304,7 +326,7 @@ def clear(column: Tensor, row: Tensor) -> None:
 
 
 def leaves(*trees: Tree) -> Iterator[tuple[Tensor, ...]]:
-    """Yields tuples of the corresponding leaves of observations of the same structure."""
+    """Yields tuples of the corresponding arrays of observations with the same keys."""
     first = trees[0]
     if isinstance(first, dict):
         yield from (tuple(tree[key] for tree in trees) for key in first)  # pyrefly: ignore

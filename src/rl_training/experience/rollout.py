@@ -20,7 +20,7 @@ STATISTICS = "running statistics (normalize_observation, normalize_reward) are k
 
 
 class RewardScaling:
-    """Scaling of rewards by the running deviation of the discounted return, without a shift.
+    """A scaling of rewards by the running deviation of the discounted return, without a shift.
 
     Its statistics cover the environments of all ranks; a rollout is added to them before it is scaled.
     """
@@ -43,7 +43,7 @@ class RewardScaling:
         return steps._replace(reward=scaled.to(steps.reward.dtype))
 
     def cut(self, envs: Tensor | None = None) -> None:
-        """Ends open episodes, of all environments or those marked: their discounted returns start from 0 again."""
+        """Makes discounted returns start from 0 with the next step, where the mask `envs` is True (None: everywhere)."""
         if self.first is not None:
             self.first = torch.ones_like(self.first) if envs is None else self.first | envs.to(self.first.device)
 
@@ -57,12 +57,15 @@ class RewardScaling:
         self.last, self.first = state["last"], state["first"]
 
     def set_moments(self, moments: dict) -> None:
-        """Starts from statistics of another run; episodes start again."""
+        """Replaces the running mean, variance and count by those of another run, given by name."""
         self.moments = RunningMoments(**moments)
 
 
 class Rollout(Experience[BatchT, BatchT]):
-    """A store of up to `n_steps` steps of every environment; a cut rollout is kept and continued."""
+    """A store of `n_steps` steps of every environment, which are dropped once they were learned from.
+
+    A checkpoint keeps the steps of an unfinished rollout, and a resumed run goes on with them.
+    """
 
     on_policy = True
 
@@ -125,9 +128,10 @@ class Rollout(Experience[BatchT, BatchT]):
         ).argsort()
 
     def sequence_rows(self, batch_size: int) -> list[Tensor]:
-        """Returns pieces of episodes, shuffled and packed into batches of about `batch_size` steps: [time, sequence].
+        """Returns batches [time, piece] of row indices: shuffled pieces of episodes, about `batch_size` steps a batch.
 
-        A piece is whole unless it is longer than a batch; then it is cut into equal parts.
+        A piece is whole unless it is longer than a batch; then it is cut into equal parts. Shorter ones are padded with
+        -1.
         """
         whole = episode_pieces(self.steps().columns["first"].cpu())
         pieces = [part for piece in whole for part in piece.tensor_split(math.ceil(len(piece) / batch_size))]
@@ -142,7 +146,7 @@ class Rollout(Experience[BatchT, BatchT]):
         return [pad_sequence(pack, padding_value=-1) for pack in packs]
 
     def gather(self, storage: BatchT, draw: Tensor) -> BatchT:
-        """Takes rows by index: [batch], or [time, sequence], where -1 is padding and gets weight 0."""
+        """Returns the rows with the indices `draw`, [batch] or [time, sequence]; -1 is padding and gets weight 0."""
         if draw.ndim == 1:
             return tree_map(lambda column: column[draw], storage)
         batch = tree_map(lambda column: column[draw.clamp(min=0)], storage)
@@ -175,7 +179,10 @@ class Rollout(Experience[BatchT, BatchT]):
             self.reward_scaling.load_state_dict(state["reward_scaling"])
 
     def read_steps(self, state: dict) -> Transition:
-        """Reads the steps of a checkpoint; before version 0.2 their columns were called `extras`."""
+        """Returns the steps in a checkpoint, with the columns that the algorithm declares.
+
+        Before version 0.2 the columns were called `extras`.
+        """
         named = {"columns" if name == "extras" else name: value for name, value in state.items()}
         for name, value in named.items():
             if name != "columns" or self.columns:
@@ -185,7 +192,10 @@ class Rollout(Experience[BatchT, BatchT]):
 
 
 def episode_pieces(first: Tensor) -> list[Tensor]:
-    """Cuts every column of a [time, env] rollout where an episode begins; each piece lists its rows in time order."""
+    """Returns the row indices, in time order, of each piece of an episode in a flattened [time, env] rollout.
+
+    A piece begins at an environment's first step and wherever `first` is True.
+    """
     num_steps, num_envs = first.shape
     begins = first.T.clone()  # environment after environment
     begins[:, 0] = True

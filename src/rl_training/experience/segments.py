@@ -20,7 +20,10 @@ NamedColumns = dict[str, Tensor]  # as `Ring.named_columns` gives them
 
 
 def numbers_between(start: Tensor, stop: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns environment and number of every row from `start` to `stop`, one environment after the other."""
+    """Returns the environment and number of every row from `start` to `stop` (exclusive), as two vectors.
+
+    The rows are ordered by environment; `start` and `stop` have one entry for each.
+    """
     lengths = stop - start
     env = torch.repeat_interleave(torch.arange(len(lengths), device=start.device), lengths)
     before = lengths.cumsum(0) - lengths
@@ -29,7 +32,10 @@ def numbers_between(start: Tensor, stop: Tensor) -> tuple[Tensor, Tensor]:
 
 @dataclass
 class Segment:
-    """The rows `start` to `stop` of every environment, numbered since the run began; in memory until they are on disk."""
+    """The rows `start` to `stop` of every environment, numbered since the run began.
+
+    Their columns are in memory until they are on disk.
+    """
 
     start: Tensor
     stop: Tensor
@@ -47,7 +53,10 @@ class Segment:
         return self.path is not None and identify(self.path) == self.identity
 
     def read(self) -> NamedColumns:
-        """Returns the columns, environment after environment."""
+        """Returns the columns of the segment by name, [rows, ...], its rows ordered by environment.
+
+        Raises a FileNotFoundError if its file is gone or was replaced.
+        """
         if self.rows is not None:
             return self.rows
         if self.path is None or not self.on_disk:
@@ -55,7 +64,7 @@ class Segment:
         return {name: column for name, column in read_tensors(self.path).items() if name not in ("start", "stop")}
 
     def write(self, path: Path) -> bool:
-        """Puts the segment at `path`, by a link if it is on disk already; returns whether bytes were written."""
+        """Writes the segment to `path`, by a hard link if it is on disk already; returns True if bytes were written."""
         if self.path is None or not self.on_disk:
             rows = {name: column.contiguous() for name, column in self.read().items()}
             save_file(rows | {"start": self.start, "stop": self.stop}, path)
@@ -68,7 +77,7 @@ class Segment:
         return False
 
     def written_to(self, path: Path, sha256: str) -> None:
-        """Notes that the segment's file has its final name, and frees the rows in memory."""
+        """Notes that the segment's file is at `path` now, and frees the rows in memory."""
         self.path, self.rows, self.identity, self.sha256 = path, None, identify(path), sha256
 
     @classmethod
@@ -78,13 +87,19 @@ class Segment:
 
 
 def read_tensors(path: Path, names: Iterable[str] | None = None) -> dict[str, Tensor]:
-    """Reads the tensors of a safetensors file into memory of their own; in the mapped file they are not aligned."""
+    """Returns tensors of a safetensors file by name (None: all of them), copied into memory of their own.
+
+    They are copied because tensors in a mapped file are not aligned.
+    """
     with safe_open(path, "pt") as file:
         return {name: owned(file.get_tensor(name)) for name in (file.keys() if names is None else names)}
 
 
 def identify(path: Path) -> tuple[int, ...]:
-    """Returns an identity that links and renames keep, and a replaced file does not; () if there is no file."""
+    """Returns numbers that links and renames of a file keep and a replacement changes.
+
+    Returns () if there is no file at `path`.
+    """
     try:
         status = path.stat()
     except OSError:
@@ -104,19 +119,22 @@ class RowLog:
         self.segments = list(takewhile(lambda segment: segment.rows is None, self.segments))
 
     def saved(self) -> RowLog:
-        """Returns the part of the log that is in files."""
+        """Returns a log of the segments up to the first that is in no file."""
         log = RowLog(self.oldest, self.segments)
         log.forget_unsaved()
         return log
 
     def in_memory(self) -> RowLog:
-        """Returns a log of the rows that count as one segment in memory."""
+        """Returns a log of the rows that count, read into one segment in memory; it has none if this log has none."""
         if not self.segments:
             return RowLog(owned(self.oldest))
         return RowLog(owned(self.oldest), [Segment(owned(self.oldest), owned(self.segments[-1].stop), self.live())])
 
     def live(self) -> NamedColumns:
-        """Returns the rows that count, ordered by environment and number, independent of the segments."""
+        """Returns the columns, by name, of the rows that are not overwritten, ordered by environment and number.
+
+        Returns {} if the log has no segments.
+        """
         parts: list[NamedColumns] = []
         keys: list[Tensor] = []
         for segment in self.segments:

@@ -17,13 +17,16 @@ from rl_training.core import Pass, StepBatch, tree_map
 
 
 class Sequences(NamedTuple):
-    """The length of pieces, and of the burn-in before them."""
+    """The length in steps of the pieces of episodes that are drawn, and of the burn-in before them."""
 
     length: int
     burn_in: int = 0
 
     def lay_out(self, age: Tensor, older: Tensor) -> Layout:
-        """Lays out pieces around drawn rows, given the rows' ages and how many older rows are stored."""
+        """Returns the layout of pieces around drawn rows.
+
+        `age` is the number of steps since a row's episode began, `older` the number of rows before it that are stored.
+        """
         block = age - age % self.length
         back = torch.minimum(age - (block - self.burn_in).clamp(min=0), older)
         offset = torch.arange(self.burn_in + self.length, device=age.device).unsqueeze(1) - back
@@ -39,14 +42,20 @@ class Layout(NamedTuple):
     first: Tensor  # where the episode begins
 
     def finish(self, batch: StepBatch, inside: Tensor) -> StepBatch:
-        """Reshapes gathered rows to [time, piece], with weight 0 where not `inside` the episode and the block."""
+        """Returns gathered rows as a batch [time, piece], with a column `first` where an episode begins.
+
+        Weights are 0 outside of the drawn block, and where `inside`, a mask of the episode's stored steps, is False.
+        """
         batch = tree_map(lambda column: column.unflatten(0, inside.shape), batch)
         weight = batch.weight * (self.counts & inside)
         return batch._replace(weight=weight, columns=batch.columns | {"first": self.first & inside})
 
 
 def wanted_sequences(passes: Sequence[Pass]) -> Sequences | None:
-    """Returns the sequences that an algorithm's passes draw; None: single rows."""
+    """Returns the length and burn-in of the sequences that an algorithm's passes draw; None if they draw single rows.
+
+    Raises a ValueError if passes differ, or if a batch is not a multiple of the length.
+    """
     wanted = {Sequences(p.length or 0, p.burn_in) if p.sequences else None for p in passes}
     if len(wanted) > 1:
         raise ValueError("passes over what is drawn must all want sequences of the same length, or all single rows")

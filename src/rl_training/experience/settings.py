@@ -52,10 +52,13 @@ class ExperienceSettings:
     store: str = "data"
 
     def check(self, num_envs: int, *, with_data: bool) -> None:
-        """Raises a ValueError that names the field if settings contradict each other."""
+        """Raises a ValueError that names the field if settings contradict each other or `num_envs`.
+
+        By default nothing can be wrong.
+        """
 
     def supply(self, num_envs: int) -> Supply:
-        """Returns the facts that an algorithm's settings are checked against."""
+        """Returns facts about stored steps, e.g. the greatest number, to check an algorithm's settings against."""
         return Supply(2**62, "the dataset", "add data")
 
     def shared_by(self, ranks: int) -> Self:
@@ -63,7 +66,7 @@ class ExperienceSettings:
         return self
 
     def with_envs(self, now: int, wanted: int) -> tuple[dict[str, int], int]:
-        """Returns settings to change for `wanted` instead of `now` environments, and how much longer iterations get."""
+        """Returns the fields to change for `wanted` instead of `now` environments, and the growth factor of iterations."""
         return {}, 1
 
     def storage_device(self, device: str) -> str:
@@ -71,34 +74,40 @@ class ExperienceSettings:
         return device
 
     def why_idle(self, start: int, end: int, num_envs: int) -> str | None:
-        """Returns why nothing is learned between two counts of env steps; None if something is."""
+        """Returns why no update happens between the env steps `start` and `end`, as a sentence; None if one does."""
         return None
 
     @property
     def mixes_data(self) -> bool:
-        """Says if batches mix a dataset with the agent's own steps."""
+        """Returns True if batches mix a dataset with the agent's own steps."""
         return False
 
     @property
     def has_goals(self) -> bool:
-        """Says if the store relabels goals, so that the environment must have them."""
+        """Returns True if the store relabels goals, so that the environment must have them."""
         return False
 
     @property
     def lookahead(self) -> int:
-        """Returns how many rewards are summed before bootstrapping from a dataset's rows."""
+        """Returns how many rewards are summed before bootstrapping from a dataset's rows (n-step returns)."""
         return 1
 
     def rewards(self, dataset: Dataset | None) -> RewardUnits:
-        """Returns the units that rewards are learned in."""
+        """Returns the conversion of rewards to the units that are learned in.
+
+        `dataset` is for scales that depend on it; raises a DatasetError if such a scale cannot be computed.
+        """
         return RAW
 
     def work(self, passes: Sequence[Pass], num_steps: int, num_envs: int) -> tuple[int, int]:
-        """Returns the number of updates for `num_steps` env steps, and of the rows that they take."""
+        """Returns the number of updates in `num_steps` env steps, and the number of rows that all of them take."""
         return 0, 0
 
     def build(self, run: StoreContext) -> Experience:
-        """Builds the store that collected steps are added to."""
+        """Builds the store that collected steps are added to.
+
+        Raises a TypeError if the method learns from data alone.
+        """
         raise TypeError("a method that learns from data alone has no place for steps of its own")
 
     def build_data(self, dataset: Dataset, convert: ActionConverter, run: StoreContext) -> LoggedSteps:
@@ -134,7 +143,10 @@ class RolloutSettings(ExperienceSettings):
         return Supply(size, name, "raise n_steps", num_steps=size)
 
     def with_envs(self, now: int, wanted: int) -> tuple[dict[str, int], int]:
-        """Keeps the total number of steps of a rollout, if it can be divided by `wanted`."""
+        """Returns the field `n_steps` that keeps a rollout's total number of steps; {} if `wanted` does not divide it.
+
+        The second value is 1: iterations get no longer.
+        """
         size = now * self.n_steps
         return ({"n_steps": size // wanted}, 1) if size % wanted == 0 else ({}, 1)
 
@@ -203,12 +215,18 @@ class ReplaySettings(ExperienceSettings):
         return Supply(self.buffer_size, name, "raise buffer_size", self.train_freq, weighted=self.prioritized)
 
     def with_envs(self, now: int, wanted: int) -> tuple[dict[str, int], int]:
-        """Returns a multiple of `train_freq` that `wanted` divides, so that updates per env step can stay the same."""
+        """Returns the field `train_freq` raised to a multiple of `wanted`, {} if it is one, and the factor of the change.
+
+        With that factor of updates in an iteration, too, the updates per env step stay the same.
+        """
         times = wanted // math.gcd(self.train_freq, wanted)
         return ({"train_freq": self.train_freq * times} if times > 1 else {}), times
 
     def shared_by(self, ranks: int) -> Self:
-        """Divides counts of env steps by the ranks; rounded up, they fall on the same steps as in one process."""
+        """Returns the settings with counts of env steps divided by the ranks, rounded up.
+
+        So they fall on the same steps as in one process.
+        """
         return replace(
             self,
             train_freq=self.train_freq // ranks,
@@ -269,12 +287,15 @@ STORES |= {"rollout": RolloutSettings, "replay": ReplaySettings, "data": Experie
 
 
 def register_store(name: str, settings: type[ExperienceSettings]) -> None:
-    """Adds a store for this process: configs of methods that need its kind may then say `experience.store: <name>`."""
+    """Registers a store for this process: configs of methods that need its kind may say `experience.store: <name>`.
+
+    Raises a ValueError if the name is taken by other settings.
+    """
     if STORES.get(name, settings) != settings:
         raise ValueError(f"the store name {name!r} is taken by {STORES[name].__name__}: choose another")
     STORES[name] = settings
 
 
 def stores_for(kind: ExperienceKind) -> dict[str, type[ExperienceSettings]]:
-    """Returns the stores of a kind by name; the package's own is the first."""
+    """Returns the stores of a kind, their settings by name; the package's own is the first."""
     return {name: settings for name, settings in STORES.items() if settings.kind == kind}

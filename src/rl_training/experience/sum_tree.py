@@ -13,7 +13,7 @@ Levels = tuple[Tensor, ...]  # the priorities first, the root's children last; e
 
 
 def empty_tree(capacity: int, device: torch.device | str = "cpu") -> Levels:
-    """Returns a tree of zeros: priorities, then sums over blocks of WIDTH, over blocks of these, up to one block."""
+    """Returns a sum tree of zeros for `capacity` rows: levels [blocks, 32], from the priorities up to a single block."""
     levels, size = [], capacity
     for _ in range(9):
         size = -(-size // WIDTH)
@@ -30,14 +30,14 @@ def write(levels: Levels, row: Tensor, priority: Tensor) -> None:
 
 
 def add_up(levels: Levels, row: Tensor) -> None:
-    """Recomputes the sums above rows whose priorities were changed; also works on NumPy views."""
+    """Recomputes the sums above rows whose priorities were changed, in place; also works on NumPy views."""
     for below, above in pairwise(levels):
         row = row // WIDTH
         above.reshape(-1)[row] = below[row].sum(-1)
 
 
 def draw(levels: Levels, uniform: Tensor) -> tuple[Tensor, Tensor]:
-    """Turns numbers in [0, 1) into rows, each with probability priority / total; returns both."""
+    """Returns the rows that numbers in [0, 1) select, each with probability priority / total, and these probabilities."""
     total = levels[-1].sum()
     left, priority = uniform * total, uniform
     block = torch.zeros_like(uniform, dtype=torch.long)

@@ -91,7 +91,7 @@ def read_episode(file: Mapping[str, Stored], number: int) -> Flat:
 def read_observations(file: Mapping[str, Stored], number: int) -> Flat:
     """Returns the observations of one episode.
 
-    If they are tuples, one array per part, under `observations/<number>`.
+    Observations that are tuples give one array per part, under `observations/<number>`.
     """
     path = f"observations_{number}"
     parts = [f"{path}_{part}" for part in range(len(file)) if f"{path}_{part}" in file]

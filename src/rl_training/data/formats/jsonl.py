@@ -110,7 +110,7 @@ def write(path: Path, table: Table) -> None:
 def nested(columns: Flat, values: tuple, whole: bool) -> dict[str, object]:
     """Returns one step as a JSON object, with a column `name/key` as an object in it.
 
-    Has no successor unless `whole`.
+    The step's successor is left out unless `whole`.
     """
     record: dict = {}
     for name, value in zip(columns, values, strict=True):
