@@ -120,13 +120,13 @@ class Experience(ABC, Generic[StorageT, BatchT]):
         return ()
 
     def set_carry(self, carry: tuple) -> None:
-        """Sets the tensors that `carry` returned; does nothing by default."""
+        """Sets the tensors that `write` works on to ones that `carry` returned earlier; does nothing by default."""
 
     @abstractmethod
     def cut(self, envs: Tensor | None = None) -> None:
         """Ends open episodes at their last stored steps; later steps start new ones.
 
-        `envs` is a mask [num_envs] of the environments; None: all of them.
+        `envs` is a mask [num_envs], True for the environments to cut; None cuts all of them.
         """
 
     def sample(self, num: int) -> BatchT | None:

@@ -52,7 +52,7 @@ class OtherGoals(NamedTuple):
     def read(self, storage: RingColumns, row: Tensor, step: int) -> tuple[Tensor, Tensor]:
         """Returns the rewards and flags of `row`, which are `step` steps after the drawn rows.
 
-        For drawn rows with a new goal they are judged by it, for others they are those stored.
+        They are judged by the new goal where the drawn row has one, and as stored elsewhere.
         """
         flags, (reward, reached) = storage.flags[row], self.judged(row, step)
         judged = (flags & KEPT) | (reached * (TERMINATED | ENDED)).to(flags.dtype)

@@ -35,7 +35,7 @@ class JudgedAtEnd(Hindsight):
 
     @staticmethod
     def table(settings: HindsightSettings, n_steps: int) -> dict[str, tuple[int, torch.dtype]]:
-        """Returns the columns that are stored for every row, by name: how many numbers, and of which type."""
+        """Returns the columns in which goals are stored: by name, how many numbers each row has, and their dtype."""
         judged = settings.k * n_steps
         return {
             "offset": (settings.k, torch.int32),  # steps to the one whose achieved goal it is
@@ -54,10 +54,10 @@ class JudgedAtEnd(Hindsight):
         return lambda _, step: (reward[row, first + step], terminated[row, first + step])
 
     def compare(self, steps: Transition) -> None:
-        """Raises a ValueError if the judge rewards more than one step otherwise than the environment did.
+        """Compares the rewards of [time, env] steps with the judge's.
 
-        Relabelled rows would be wrong then. A single row may differ, because goals are rounded to 32 bits and a
-        threshold may lie between.
+        Raises a ValueError if more than one has differed so far. Relabelled rows would be wrong then. A single row may
+        differ, because goals are rounded to 32 bits and a threshold may lie between.
         """
         assert isinstance(steps.next_obs, dict)
         rows = steps.valid.cpu()

@@ -17,7 +17,7 @@ class ReplayState:
         self.forget()
 
     def forget(self) -> None:
-        """Makes the next checkpoint write all rows again."""
+        """Forgets which rows are in files, so that the next checkpoint writes all of them again."""
         self.log = RowLog(torch.zeros(self.ring.num_envs, dtype=torch.long))
 
     def write(self) -> dict:
@@ -34,7 +34,7 @@ class ReplayState:
         return state
 
     def extend_log(self) -> RowLog:
-        """Adds the rows written since the last call to the log as one segment, drops overwritten ones, and returns it."""
+        """Returns the log, with the rows written since the last call as a new segment and without overwritten segments."""
         ring = self.ring
         written = ring.columns.written.to("cpu", copy=True)
         oldest = (written - ring.slots + 1).clamp(min=0)

@@ -39,7 +39,7 @@ DRAWABLE = 4  # a bit of `flags`, besides those of `functional.n_step`
 
 
 class RingColumns(NamedTuple):
-    """The columns of the ring; row = slot * num_envs + environment."""
+    """The columns of a ring as tensors; the row of a step is slot * num_envs + environment."""
 
     obs: Tree
     action: Tensor
@@ -122,11 +122,17 @@ class Ring:
 
     @property
     def longest(self) -> int:
-        """Returns how many steps of an environment can be written at once, at most; each may take two slots."""
+        """Returns the largest number of steps of each environment that can be written at once.
+
+        Each may take two slots.
+        """
         return max(1, self.reach // 2)
 
     def only_stored(self, steps: Transition) -> Transition:
-        """Returns the steps without the columns, and the log-probabilities, that are not stored."""
+        """Returns the steps without the columns that the ring does not store.
+
+        `log_prob` is None if it is one of them.
+        """
         names = self.columns.declared
         columns = {name: column for name, column in steps.columns.items() if name in names}
         return steps._replace(log_prob=steps.log_prob if "log_prob" in names else None, columns=columns)  # pyrefly: ignore
@@ -224,7 +230,7 @@ class Ring:
         return is_open
 
     def note_ends(self, number: Tensor, age: Tensor, ended: Tensor) -> None:
-        """Writes to the column `ends` which episodes begin (-1) and end (their last age) in [time, env] steps."""
+        """Updates the column `ends` for [time, env] steps: -1 where an episode begins, its last age where it ended."""
         ends = self.columns.ends
         began = self.entry_of(number - age, self.env)
         ends.index_fill_(0, torch.where(age == 0, began, len(ends) - 1).flatten(), -1)
@@ -278,7 +284,10 @@ class Ring:
         return (row + self.num_envs) % self.capacity
 
     def rows_between(self, start: Tensor, stop: Tensor) -> Tensor:
-        """Returns the rows of every environment from number `start` to `stop` (exclusive), ordered by environment."""
+        """Returns the row indices of the steps with the numbers `start` to `stop` (exclusive), ordered by environment.
+
+        `start` and `stop` have one entry for each environment.
+        """
         env, number = numbers_between(start, stop)
         return number % self.slots * self.num_envs + env
 

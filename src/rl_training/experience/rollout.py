@@ -57,7 +57,7 @@ class RewardScaling:
         self.last, self.first = state["last"], state["first"]
 
     def set_moments(self, moments: dict) -> None:
-        """Replaces the running mean, variance and count by those of another run, given by name."""
+        """Replaces the running statistics by those of another run, a dict of tensors `mean`, `var` and `count`."""
         self.moments = RunningMoments(**moments)
 
 

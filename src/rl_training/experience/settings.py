@@ -29,7 +29,7 @@ from rl_training.experience.sequences import wanted_sequences
 
 
 class StoreContext(NamedTuple):
-    """The facts about a run from which a store is built."""
+    """The facts about a run from which a store is built: spaces, sizes, device, data and the algorithm's needs."""
 
     spec: Spec
     num_envs: int
@@ -52,9 +52,9 @@ class ExperienceSettings:
     store: str = "data"
 
     def check(self, num_envs: int, *, with_data: bool) -> None:
-        """Raises a ValueError that names the field if settings contradict each other or `num_envs`.
+        """Raises a ValueError that names the field if settings contradict each other, `num_envs` or `with_data`.
 
-        By default nothing can be wrong.
+        `with_data` says that there is a dataset to learn from. By default nothing can be wrong.
         """
 
     def supply(self, num_envs: int) -> Supply:
@@ -66,7 +66,10 @@ class ExperienceSettings:
         return self
 
     def with_envs(self, now: int, wanted: int) -> tuple[dict[str, int], int]:
-        """Returns the fields to change for `wanted` instead of `now` environments, and the growth factor of iterations."""
+        """Returns the fields to change, e.g. {"train_freq": 8}, if a run gets `wanted` instead of `now` environments.
+
+        The second value is the factor by which iterations get longer.
+        """
         return {}, 1
 
     def storage_device(self, device: str) -> str:
