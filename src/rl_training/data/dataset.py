@@ -169,10 +169,7 @@ class Dataset:
 
     @property
     def sha256(self) -> str:
-        """Returns the sha256 of the columns as they are now, which is the same in any file format.
-
-        Reads all of them.
-        """
+        """Returns the sha256 of the columns as they are now, the same in all file formats; reads all of them."""
         return content_hash(flatten(self.columns))
 
     @property
@@ -181,9 +178,9 @@ class Dataset:
         return self.recorded_sha256 or self.sha256
 
     def verify(self) -> None:
-        """Raises a DatasetError if the columns do not match the sha256 in their file; reads all of them.
+        """Raises a DatasetError if the columns do not match the sha256 in their file, if it has one.
 
-        Does nothing if no sha256 was recorded.
+        Reads all of them.
         """
         if self.recorded_sha256 is not None and self.recorded_sha256 != self.sha256:
             raise DatasetError("the columns do not match their sha256: they were damaged or edited; get the file again")
@@ -225,17 +222,11 @@ class Dataset:
         return np.add.reduceat(self.reward, self.episodes().start, dtype=np.float64)
 
     def return_to_go(self, gamma: float = 1.0) -> np.ndarray:
-        """Returns for every row the discounted sum of rewards to the end of its episode, float64 [rows].
-
-        Where an episode was cut, no value of what would follow is added.
-        """
+        """Returns for every row the discounted sum of rewards to the end of its episode, even if cut, float64."""
         return discounted_sums(self.reward, self.episodes(), real_number(gamma, "gamma", SHARE))
 
     def next_action(self) -> NextAction:
-        """Returns for every row the action of the following row of its episode, and a mask of the rows that have one.
-
-        The last row of an episode has its own action instead.
-        """
+        """Returns every row's next action in its episode (its own in the last row), and a mask of rows that have one."""
         last = self.episodes().stop - 1
         known = np.ones(len(self), bool)
         known[last] = False
@@ -257,7 +248,10 @@ class Dataset:
         return NStep(walk.reward.numpy(), walk.discount.numpy(), walk.last.numpy())
 
     def successors(self, rows: np.ndarray) -> Arrays:
-        """Returns the observation after each of the given rows, [len(rows), ...], also at the ends of episodes."""
+        """Returns the observation after each of `rows`, [len(rows), ...].
+
+        Raises a ValueError if a row is out of range.
+        """
         rows = self.row_numbers(rows)
         if self.next_obs is not None:
             return map_arrays(lambda column: column[rows], self.next_obs)
@@ -274,7 +268,10 @@ class Dataset:
         return map_arrays(pick, self.obs, self.last_obs)
 
     def take(self, rows: np.ndarray) -> Transition:
-        """Returns the given rows as a `Transition` of tensors [len(rows), ...]; unknown log-probabilities are NaN."""
+        """Returns `rows` as a `Transition` of tensors, log_prob NaN if unknown.
+
+        Raises a ValueError for rows out of range.
+        """
         rows = self.row_numbers(rows)
         log_prob = np.full(len(rows), np.nan, np.float32) if self.log_prob is None else self.log_prob[rows]
         return Transition(
@@ -297,10 +294,7 @@ class Dataset:
         return self.take(rng.integers(0, len(self), num))
 
     def row_numbers(self, rows: object) -> np.ndarray:
-        """Returns row numbers, or the rows where a mask is True, as an array.
-
-        Raises a ValueError if they are out of range.
-        """
+        """Returns row numbers, or the rows where a mask is True, as an array; raises a ValueError if out of range."""
         return row_numbers(rows, "rows", len(self), "rows")
 
     @property
@@ -367,9 +361,9 @@ class Dataset:
         return measure(self)
 
     def normalized_score(self, score: float | None = None) -> float:
-        """Returns `score` (None: the mean return of the episodes) on the scale where the references are 0 and 100.
+        """Returns `score` (None: the mean return) on the references' scale of 0 to 100.
 
-        Raises a ValueError if the dataset has no reference scores.
+        Raises a ValueError without them.
         """
         if self.reference is None:
             raise ValueError(

@@ -29,10 +29,7 @@ def format_of(path: Path) -> str:
 
 
 def read_table(path: Path) -> Table:
-    """Reads a dataset file, or maps a folder of columns into memory.
-
-    Raises a DatasetError if it is missing or unknown.
-    """
+    """Reads a dataset file, or maps a folder of columns into memory; raises a DatasetError if that is impossible."""
     if not path.exists():
         raise DatasetError("there is no such file: check the path")
     if path.is_dir():

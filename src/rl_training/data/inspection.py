@@ -32,7 +32,10 @@ def info(path: str | Path) -> dict:
 
 
 def convert(source: str | Path, target: str | Path) -> Dataset:
-    """Reads the dataset at `source`, writes it to `target` in the format of that suffix, and returns it."""
+    """Reads the dataset at `source`, writes it to `target` in the format of that suffix, and returns it.
+
+    A dataset at `target` is replaced. Raises a DatasetError if `source` cannot be read or `target` cannot be written.
+    """
     target = checked_path(target, "target")
     dataset = Dataset.open(source)
     dataset.save(target)

@@ -60,8 +60,9 @@ def normalized_score(returns: Sequence[float] | np.ndarray, env: str) -> np.ndar
 def normalized_score(returns: float | Sequence[float] | np.ndarray, env: str) -> float | np.ndarray:
     """Converts each return to D4RL's scale: 0 is its random policy, 100 its expert.
 
-    `env` is an id (`Hopper-v5`), a bare name (`hopper`) or a dataset's (`hopper-medium-replay-v2`). The scale makes no data
-    comparable with D4RL's: say "D4RL constants, not D4RL data" where you report such a score.
+    `env` is an id (`Hopper-v5`), a bare name (`hopper`) or a dataset's (`hopper-medium-replay-v2`). The scale makes no
+    data comparable with D4RL's: say "D4RL constants, not D4RL data" where you report such a score. Raises a
+    DatasetError if D4RL has no constants for it.
     """
     reference = ReferenceScore.d4rl(env)
     if isinstance(as_python(returns), int | float):

@@ -25,7 +25,7 @@ class Moments:
 
 @dataclass(frozen=True)
 class Statistics:
-    """Statistics of a dataset; those of returns and lengths are over episodes."""
+    """Numbers that summarise a dataset: counts of rows and episodes, and moments of its columns, returns and lengths."""
 
     rows: int
     episodes: int

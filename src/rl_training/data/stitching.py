@@ -73,7 +73,10 @@ def no_end_is_missing(dataset: Dataset) -> Iterator[Finding]:
 
 
 def usual_change(obs: list[np.ndarray], starts: np.ndarray) -> np.ndarray:
-    """Returns for every number of an observation the 90 % quantile of its change from one row to the next."""
+    """Returns for every number of an observation the 90 % quantile of its change from one row to the next.
+
+    The quantile is infinite if there are no such rows.
+    """
     rows = np.setdiff1d(np.linspace(1, len(obs[0]) - 1, SAMPLED).astype(np.int64), starts)
     if not len(rows):
         return np.full(sum(column.shape[1] for column in obs), np.inf)

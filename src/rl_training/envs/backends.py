@@ -93,9 +93,9 @@ def register_backend(
 
 
 def find_backend(name: str) -> Backend:
-    """Returns the backend named `name`, importing the package that declares it if needed.
+    """Returns the backend named `name`, importing the package that declares it.
 
-    Raises a ValueError if unknown.
+    Raises a ValueError if there is none.
     """
     known = [other for other in BACKENDS.names() if not other.endswith(PREFIX_ENDS)]
     backend = BACKENDS.find(name) if name in known else None

@@ -67,9 +67,9 @@ class EnvProcesses(AsyncVectorEnv):
 
     @contextmanager
     def answering(self, method: str) -> Iterator[None]:
-        """Surrounds a call to all workers.
+        """Ends all workers and raises an EnvFailedError if one dies or is silent for `timeout_s` seconds in the block.
 
-        If one died or timed out, ends all and raises an EnvFailedError that names it.
+        `method` names the call in the message.
         """
         try:
             yield

@@ -17,7 +17,7 @@ FAILURES = (TypeError, ValueError, KeyError, IndexError, AttributeError)  # of a
 class GoalJudge:
     """A callable that judges goals by `compute_reward` and `compute_terminated` of gymnasium-robotics' `GoalEnv`.
 
-    Their info is empty. Many pairs are judged in one call if that gives the same as calls with single pairs; this is
+    Both get an empty info. Many pairs are judged in one call if that gives the same as calls with single pairs; this is
     tried out at the first call. Other functions are called pair by pair.
     """
 

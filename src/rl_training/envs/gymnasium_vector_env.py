@@ -96,10 +96,7 @@ class GymnasiumEnv(HostEnv):
 
     @contextmanager
     def calling(self) -> Iterator[None]:
-        """Surrounds a call of the vector environment.
-
-        Raises an EnvFailedError if a process of it dies or the call hangs.
-        """
+        """Raises an EnvFailedError if, inside the block, the vector environment hangs or a process of it dies."""
         try:
             with self.watch:
                 yield

@@ -59,9 +59,9 @@ class HostEnv(VectorEnv):
         return self.reset(following_seed(state["seed"]))
 
     def restore(self, state: dict) -> bool:
-        """Re-runs the saved episodes in all environments.
+        """Re-runs the saved episodes in all environments and returns True if they lead to the saved observations.
 
-        Returns True if they lead to the saved observations, else False.
+        Returns False if they do not, or if the state holds no episodes.
         """
         if "episodes" not in state:  # of a vector environment that was handed over as an object
             return False

@@ -28,7 +28,7 @@ class EnvStep(NamedTuple):
 
 
 class VectorEnv(ABC):
-    """A batch of environments that restart by themselves.
+    """Base of batches of environments that restart by themselves.
 
     `state_kind` says what a checkpoint can promise: `exact` (the state is saved), `replayed` (the episode is re-run
     from its random state and actions, and compared), or `boundary` (a resumed run starts new episodes).
