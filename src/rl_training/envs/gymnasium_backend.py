@@ -10,7 +10,7 @@ import gymnasium as gym
 import torch
 
 from rl_training.core.entry_points import find
-from rl_training.core.memory import check_memory
+from rl_training.core.free_memory import check_memory
 from rl_training.envs.backends import Abilities, register_backend
 from rl_training.envs.env_processes import EnvProcesses, Guarded
 from rl_training.envs.episode_log import EpisodeLog
