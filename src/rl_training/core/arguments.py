@@ -80,8 +80,8 @@ def check_limits(number: float, name: str, limits: Range) -> None:
 def row_numbers(value: object, name: str, total: int, what: str) -> np.ndarray:
     """Returns a list of row numbers, or the places where a bool mask of length `total` is true, as an int64 array.
 
-    Raises a RowError for numbers outside 0 to `total` - 1, and a ValueError for values that are no list of numbers; in
-    both, `name` is the argument and `what` the rows.
+    Raises a RowError for numbers outside 0 to `total` - 1, and a ValueError for values that are no list of numbers.
+    The sentence names the argument `name` and calls the rows `what`.
     """
     try:
         rows = np.asarray(value)

@@ -12,7 +12,10 @@ from rl_training.data.files import format_of
 
 
 def info(path: str | Path) -> dict:
-    """Returns a description of the dataset at `path` as plain data: format, columns, spaces, origin, statistics."""
+    """Returns a description of the dataset at `path`: sizes, format, columns, checksum, reference and `statistics`.
+
+    All values are plain data; the spaces are under the key `spec`, the origin under `provenance`.
+    """
     dataset = Dataset.open(path, check=False)
     return {
         "path": str(path),

@@ -38,7 +38,7 @@ def critic_values(algorithm: Algorithm, data: Dataset, scale: float = 1.0) -> Cr
 
 
 def values_of(algorithm: Algorithm, steps: Transition, scale: float, gamma: float) -> Tensor:
-    """Returns [3, rows]: Q of the actions, V of the observations and TD errors, all of rewards times `scale`.
+    """Returns Q of the actions, V of the observations and TD errors [3, rows], in units of rewards times `scale`.
 
     Raises ConfigError if the algorithm has no Q function.
     """

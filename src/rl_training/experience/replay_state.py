@@ -34,7 +34,7 @@ class ReplayState:
         return state
 
     def extend_log(self) -> RowLog:
-        """Returns the log, with the rows written since the last call as a new segment and without overwritten segments."""
+        """Updates the log and returns it: rows since the last call form a new segment; overwritten segments are gone."""
         ring = self.ring
         written = ring.columns.written.to("cpu", copy=True)
         oldest = (written - ring.slots + 1).clamp(min=0)

@@ -58,7 +58,7 @@ class ExperienceSettings:
         """
 
     def supply(self, num_envs: int) -> Supply:
-        """Returns facts about stored steps, e.g. the greatest number, to check an algorithm's settings against."""
+        """Returns facts that an algorithm's settings depend on: rows to draw from, env steps per iteration."""
         return Supply(2**62, "the dataset", "add data")
 
     def shared_by(self, ranks: int) -> Self:

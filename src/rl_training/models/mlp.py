@@ -95,7 +95,7 @@ class MLP(nn.Module):
         return self.num_hidden == 2 and not self.layer_norm and fits(weights, self.activation_fn, products)
 
     def layers(self, x: Tensor) -> Iterator[Tensor]:
-        """Yields the output of every layer, after its activation."""
+        """Yields the output of every layer: of the hidden ones after their activation, of the last one without."""
         parameters = list(self._parameters.values())  # one look-up for all layers
         stride = 4 if self.layer_norm else 2
         for index, start in enumerate(range(0, len(parameters), stride)):

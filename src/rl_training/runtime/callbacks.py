@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 class Callback:
     """A base class for code that a run calls at its events: override the methods that you need.
 
-    Every method gets the trainer; `trainer.request_stop(reason)` ends the run after the current chunk of steps.
+    All but `close` get the trainer, whose `request_stop(reason)` ends the run after the current chunk of steps.
     """
 
     interval: int | None = None  # call `on_interval` at exact multiples of so many units

@@ -10,9 +10,9 @@ from rl_training.tuning.records import Records, Trial
 
 
 class Display:
-    """The progress of a study on standard error: each trial that ended, and the best value so far.
+    """A printer of a study's progress on standard error: values of running and ended trials, and the best so far.
 
-    On a terminal it has a bar. If `shown` is False, it prints nothing.
+    Inside a `with` block on a terminal, it also shows a bar; if `shown` is False, it prints nothing.
     """
 
     def __init__(self, records: Records, total: int, *, shown: bool, seconds_between_lines: float = 5.0) -> None:

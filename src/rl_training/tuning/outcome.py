@@ -66,7 +66,7 @@ def write_outcome(folder: Path, settings: Settings, records: Records) -> TuneRes
 
 
 def best_of(trials: list[Trial]) -> Trial | None:
-    """Returns the complete trial with the highest value, of equals the first; None if no trial is complete."""
+    """Returns the complete trial with the highest value, the first of those that are equal; None if no trial is complete."""
     return max((t for t in trials if t.value is not None), key=lambda t: (t.value, -t.number), default=None)
 
 

@@ -124,5 +124,5 @@ class Processes:
 
 
 def environment(own: Mapping[str, str]) -> dict[str, str]:
-    """Returns a copy of environment variables that gives torch one thread, unless `own` sets another number."""
+    """Returns a copy of the environment variables `own`, with one thread for torch where they set no other number."""
     return dict.fromkeys(ONE_THREAD, "1") | dict(own)

@@ -168,9 +168,9 @@ def assemble(number: int, observed: Arrays, action: Arrays, others: Flat) -> Fla
 
 
 def read_arrow(folder: Path, spec: Spec | None, num: int) -> Iterator[Flat]:
-    """Yields the columns of each episode from its folder of Arrow or Parquet files.
+    """Yields the columns of each episode, with one row per step, from its folder of Arrow or Parquet files.
 
-    The last row is only an observation. Raises a DatasetError if a file or column is missing, or if `spec` is None.
+    The files' last row becomes `last_obs`. Raises a DatasetError if a file or column is missing, or `spec` is None.
     """
     if spec is None:
         raise DatasetError("observation_space is missing in metadata.json: write the dataset again with Minari 0.5")
