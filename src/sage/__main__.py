@@ -1,4 +1,4 @@
-"""`python -m sage` is `sage`."""
+"""Entry point of `python -m sage`, which does the same as the command `sage`."""
 
 import sys
 

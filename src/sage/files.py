@@ -1,7 +1,7 @@
-"""Files that are complete or not there, and texts that are texts.
+"""Files written atomically, and text files read as UTF-8.
 
-The twin of `rl_training.data.files.replacing` for single files, apart from it so that commands which only write a
-report do not load PyTorch.
+Does for single files what `rl_training.data.files.replacing` does, without importing PyTorch, so that commands which
+only write a report stay fast.
 """
 
 from __future__ import annotations
@@ -15,16 +15,20 @@ from pathlib import Path
 
 
 class FileReadError(ValueError):
-    """A file that is not text: the sentence names it and the fix."""
+    """Error about a file that is not text in UTF-8; the message names the file and the fix."""
 
 
 class FileWriteError(ValueError):
-    """A file that could not be written: the sentence names it and the fix."""
+    """Error about a file that could not be written; the message names the file and the fix."""
 
 
 @contextmanager
 def replacing(path: Path, *, private: bool = False) -> Iterator[Path]:
-    """Gives a temporary name in the same folder, which becomes `path` if nothing goes wrong; `private` is for the owner only."""
+    """Yields a temporary path in the folder of `path`, and renames that file to `path` if the block succeeds.
+
+    Makes missing folders; with `private`, only the owner can read the file. If the block fails, `path` stays as it
+    was. Raises FileWriteError if the file cannot be written.
+    """
     if path.exists() and not path.is_file():  # renaming over it would replace a device or a pipe
         raise FileWriteError(f"{path} could not be written: it is there and not a file; choose another name")
     temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
@@ -46,7 +50,7 @@ def replacing(path: Path, *, private: bool = False) -> Iterator[Path]:
 
 
 def sha256_of(path: Path) -> str:
-    """Returns the hexadecimal SHA-256 of a file's bytes."""
+    """Returns the SHA-256 of a file's bytes as hexadecimal text."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -66,5 +70,9 @@ def write_text(path: Path, text: str, *, private: bool = False) -> None:
 
 
 def write_json(path: Path, values: object, *, private: bool = False) -> None:
-    """Indented, keys as given, and no NaN: a number that is not known is written as null by the caller."""
+    """Writes values to `path` as indented JSON, with keys in the given order.
+
+    Raises ValueError for NaN: callers write an unknown number as None. Raises FileWriteError if the file cannot be
+    written.
+    """
     write_text(path, json.dumps(values, indent=2, allow_nan=False) + "\n", private=private)

@@ -1,4 +1,4 @@
-"""Environment variables: read here and nowhere else."""
+"""Environment variables of sage; no other module reads them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ SWITCH = {"": False, "0": False, "off": False, "false": False, "1": True, "on": 
 
 
 class SettingsError(ValueError):
-    """A variable whose value is not understood."""
+    """Error about an environment variable whose value is not understood."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Whether a learned policy serves, and which; without it the static table rules."""
+    """Settings from environment variables: the checkpoints that may serve, and whether they do.
+
+    Without them, the static table decides.
+    """
 
     policy_on: bool = False
     checkpoint: Path | None = None
@@ -49,13 +52,16 @@ def is_on(environment: Mapping[str, str], name: str) -> bool:
 
 
 def variable(name: str, environment: Mapping[str, str] | None = None) -> str:
-    """The value of a variable that a setting names, such as the key of an upstream; empty if it is not set."""
+    """Returns the value of the environment variable `name`, such as an upstream's key; '' if it is not set."""
     environment = os.environ if environment is None else environment
     return environment.get(name, "")
 
 
 def cache_folder(environment: Mapping[str, str] | None = None) -> Path:
-    """Where what can be made again is kept."""
+    """Returns the folder for files that can be made again: SAGE_CACHE_DIR, else `sage` in the user's cache folder.
+
+    For root that is /var/cache, because sandboxes run as `nobody`, who cannot enter root's home.
+    """
     environment = os.environ if environment is None else environment
     if own := environment.get(CACHE, "").strip():
         return Path(own)
@@ -68,7 +74,10 @@ def cache_folder(environment: Mapping[str, str] | None = None) -> Path:
 
 
 def local_models_folder(environment: Mapping[str, str] | None = None) -> Path:
-    """Where the names of local models are kept; the models themselves stay where they are."""
+    """Returns the folder with the names of local models; the model files themselves stay where they are.
+
+    It is SAGE_MODELS_DIR, else `sage/models` in the user's data folder.
+    """
     environment = os.environ if environment is None else environment
     if own := environment.get(LOCAL_MODELS, "").strip():
         return Path(own)

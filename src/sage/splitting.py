@@ -1,4 +1,4 @@
-"""Which keys (tasks, categories) go to which side of a split: by hash, so that the order of rows plays no part."""
+"""Splits of rows by a hash of their keys (tasks, categories), so that the order of rows has no influence."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ import numpy as np
 
 
 def in_first_part(keys: np.ndarray, fraction: float, seed: int, *, of: str = "tasks") -> np.ndarray:
-    """True for the rows whose key is among the `fraction` of distinct keys that come first; all rows of a key agree."""
+    """Returns bool [rows]: True for rows whose key is in the first part, which gets a `fraction` of the distinct keys.
+
+    Keys are ordered by a hash of `seed` and key; all rows of a key are in the same part. Raises ValueError if
+    `fraction` is not between 0 and 1, or if a part would be empty; `of` names the keys in the message.
+    """
     if not 0 < fraction < 1:
         raise ValueError(f"fraction={fraction} must lie between 0 and 1, both left out")
     distinct, row_key = np.unique(keys, return_inverse=True)

@@ -1,4 +1,4 @@
-"""A lock over all processes that is waited for in the kernel, but not for ever."""
+"""A lock between processes, with a limited wait."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rl_training.file_lock import lock, unlock
 
 
 class Turn:
-    """One at a time, over all processes that open the same path; a holder that does not move is left behind."""
+    """A lock on the file `path`, which one process at a time can hold."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -26,7 +26,10 @@ class Turn:
 
     @contextmanager
     def taken(self, patience_s: float) -> Iterator[None]:
-        """Holds the lock; raises TimeoutError where another has it for so long, and then at once until it lets go."""
+        """Holds the lock during the block; raises TimeoutError if another process keeps it for `patience_s` seconds.
+
+        After that error, every further call raises it at once, until the other process has released the lock.
+        """
         try:
             lock(self.descriptor, wait=False)
         except BlockingIOError:
@@ -42,7 +45,11 @@ class Turn:
             unlock(self.descriptor)
 
     def _wait(self, patience_s: float) -> int:
-        """A second opening of the file, with the lock. A thread waits for it, as no wait in the kernel has an end."""
+        """Waits for the lock and returns a second descriptor of the file, which holds it.
+
+        Raises TimeoutError after `patience_s` seconds. A thread does the waiting, because a wait for a file lock in
+        the kernel has no time limit.
+        """
         if self._waiting is not None and self._waiting.is_alive():
             raise TimeoutError(f"another process still holds {self.path.name}")
         ours, settled, given_up = [], threading.Lock(), threading.Event()
