@@ -1,4 +1,4 @@
-"""What a tenant may spend in a day, in a month or in all."""
+"""Budgets of tenants in USD, per day, per month or in all."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ class TenantBudget:
     at_end: str = "cheaper"  # one of AT_END: only models that still fit, or no call once a model does not fit
 
     def first_day(self, at: float) -> str:
-        """Of the period that a time lies in; the empty text is before all days."""
+        """Returns the date (ISO text) on which the budget's period that contains `at` (seconds since 1970) began.
+
+        A budget `per` 'total' gives '', which sorts before all dates.
+        """
         today = day_of(at)
         return {"day": today, "month": today[:-2] + "01", "total": ""}[self.per]
 
 
 def day_of(at: float) -> str:
-    """The date of a time, in UTC: 2026-01-31."""
+    """Returns the date in UTC of `at` (seconds since 1970) as ISO text, such as 2026-01-31."""
     return datetime.fromtimestamp(at, UTC).date().isoformat()

@@ -1,8 +1,8 @@
-"""A cascade is one task with several decisions: try a model, verify the answer, escalate to another or stop.
+"""Steps of cascades: a cascade is one task with several decisions, to try a model, to escalate to another, or to stop.
 
-Every step is a decision of its own whose candidates are the models that may still be tried and `stop`. What had happened
-before it (which models answered, what the verifiers said, what it cost) is stored with it, as it was known then. The decision
-to stop has the cascade's id, so that what is reported under that id is the outcome of the whole task.
+Every step is a decision whose candidates are the models that may still be tried and `stop`. It is stored with what was
+known at the time: models that answered, verdicts of verifiers, costs. The decision to stop has the cascade's id, so an
+outcome that is reported under that id is the outcome of the whole task.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ WORDS: tuple[str, ...] = get_args(Word)
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What one verifier says of one answer."""
+    """The verdict of one verifier on one answer: 'passed', 'failed' or 'unknown'."""
 
     verifier: str
     verdict: str  # one of WORDS
@@ -40,7 +40,7 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
-    """An earlier step of the cascade, as far as it was known when the next one was decided."""
+    """An earlier attempt of a cascade with its verdicts and cost, as they were known when the next step was decided."""
 
     decision_id: str
     model: str  # that was chosen
@@ -61,7 +61,7 @@ class Attempt:
 
     @property
     def verdict(self) -> str:
-        """All verifiers together; a time-out has no answer that could pass."""
+        """Returns the joint verdict of all verifiers ('passed', 'failed' or 'unknown'); 'failed' after a time-out."""
         return "failed" if self.timed_out else together(self.verdicts)
 
     def to_json(self) -> dict:
@@ -75,7 +75,10 @@ class Attempt:
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """Where in a cascade a decision was made: the state that its probabilities depend on."""
+    """The position of a decision in its cascade: the cascade's id, and the attempts before this step.
+
+    The probabilities of the decision depend on it.
+    """
 
     cascade_id: str
     number: int  # of attempts before it: 0 for the first
@@ -91,7 +94,7 @@ class Step:
 
     @property
     def cost_usd(self) -> float:
-        """What is known to be spent so far."""
+        """Returns the known cost of all attempts so far, in USD; an unknown cost counts as 0."""
         return sum(attempt.cost_usd or 0.0 for attempt in self.attempts)
 
     def to_json(self) -> dict:
@@ -107,13 +110,17 @@ class Step:
 
 
 def together(verdicts: Sequence[Verdict]) -> str:
-    """'failed' if any verifier says so, else 'passed' if any says that, else 'unknown'."""
+    """Returns the joint verdict: 'failed' if one verdict is, else 'passed' if one is, else 'unknown'."""
     words = {verdict.verdict for verdict in verdicts}
     return next((word for word in ("failed", "passed") if word in words), "unknown")
 
 
 def taken(attempts: Sequence[Attempt]) -> int:
-    """The attempt whose answer is used when a cascade stops: the last that passed, else the last with an answer."""
+    """Returns the index of the attempt whose answer is used when the cascade stops.
+
+    It is the last that passed, else the last that did not time out, else the last. Raises ValueError if there is no
+    attempt.
+    """
     for wanted in (lambda a: a.verdict == "passed", lambda a: not a.timed_out, lambda a: True):
         found = [number for number, attempt in enumerate(attempts) if wanted(attempt)]
         if found:

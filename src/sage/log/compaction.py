@@ -1,9 +1,8 @@
-"""Erasure and retention: the one way in which rows leave the log, which is append-only otherwise.
+"""Erasure and retention: the only way in which rows leave the log, which is append-only otherwise.
 
-Of every record that is erased, its number and the sha256 of its content stay. The log's digest is computed from these, so it is
-the same before and after: whoever noted it beside a proof can still show that the proof's log was this one. Ids of
-decisions are random, so that nobody can find a record by guessing what its hash is of. What was spent stays counted: erasure
-refills no budget.
+The number and the SHA-256 of every erased record stay in the log. The log's digest is computed from them, so it is the
+same before and after an erasure, and a digest that was noted beside a proof still identifies its log. Ids of decisions
+are random, so nobody can guess a record from its hash. Spent amounts stay counted: erasing refills no budget.
 """
 
 from __future__ import annotations
@@ -35,7 +34,10 @@ OF_OUTCOME = {"task": "id = :id", "tenant": "FALSE", "before": "time < :before"}
 
 @dataclass(frozen=True)
 class Digest:
-    """A hash of all records up to two numbers; give these to compute it again when the log has grown."""
+    """A hash of all records up to two row numbers.
+
+    Pass these numbers to `digest` to compute it again when the log has grown.
+    """
 
     decisions: int
     outcomes: int
@@ -43,7 +45,7 @@ class Digest:
 
 
 class Records(NamedTuple):
-    """How many."""
+    """Numbers of decisions and of outcomes."""
 
     decisions: int
     outcomes: int
@@ -55,14 +57,14 @@ class Records(NamedTuple):
 
 @dataclass(frozen=True)
 class Erased:
-    """What is gone, and whether nothing of it is left in the log's files."""
+    """The result of an erasure: how many records are gone, and whether the log's files hold no rest of them."""
 
     records: Records
     complete: bool
 
 
 def digest(log: DecisionLog, decisions: int | None = None, outcomes: int | None = None) -> Digest:
-    """Of all records, or up to the given numbers."""
+    """Returns the digest of all records, or of those up to the given row numbers of decisions and outcomes."""
     found, last = hashlib.sha256(), {}
     with log.file.reading() as connection:
         for table, limit in {"decisions": decisions, "outcomes": outcomes}.items():
@@ -74,7 +76,10 @@ def digest(log: DecisionLog, decisions: int | None = None, outcomes: int | None 
 
 
 def records(connection: sqlite3.Connection, table: str, limit: int | None) -> list[tuple[int, str]]:
-    """The number and sha256 of every record, of erased ones as noted."""
+    """Returns (row number, SHA-256) for every record of a table up to row `limit` (None: all), in order.
+
+    For an erased record, that is the hash that was noted when it was erased.
+    """
     rows = connection.execute(f"SELECT seq, {HASHED[table]} FROM {table}")
     found = {seq: hashlib.sha256(text.encode()).hexdigest() for seq, text in rows}
     found |= dict(connection.execute("SELECT seq, sha256 FROM erased WHERE kind = ?", (table,)))
@@ -84,9 +89,10 @@ def records(connection: sqlite3.Connection, table: str, limit: int | None) -> li
 def erase(
     log: DecisionLog, *, task: str | None = None, tenant: str | None = None, before: float | None = None
 ) -> Erased:
-    """Erases the decisions that all conditions hold for, with their outcomes, and gives the space back.
+    """Erases the decisions that meet all given conditions, with their outcomes, and shrinks the file.
 
-    An outcome whose decision is not in the log has no tenant; it is erased by its own time, or if the task is its decision.
+    `before` is in seconds since 1970. An outcome whose decision is not in the log has no tenant: it is erased by its
+    own time, or if `task` is the id of its decision. Raises LogError if no condition is given.
     """
     select, values = selection(task, tenant, before)
     with log.file.connection() as connection:
@@ -116,7 +122,7 @@ def erase(
 def count(
     log: DecisionLog, *, task: str | None = None, tenant: str | None = None, before: float | None = None
 ) -> Records:
-    """What `erase` would take."""
+    """Returns how many records `erase` would erase for the same conditions; the log is not changed."""
     select, values = selection(task, tenant, before)
     with log.file.reading() as connection:
         numbers = (
@@ -127,7 +133,10 @@ def count(
 
 
 def selection(task: str | None, tenant: str | None, before: float | None) -> tuple[str, dict]:
-    """A query for the ids of decisions to erase, also of those of which only an outcome is in the log; and its values."""
+    """Returns a query for the ids of decisions to erase, and its parameters.
+
+    Ids of which only outcomes are logged are included. Raises LogError if no condition is given.
+    """
     given = {"task": task, "tenant": tenant, "before": before}
     wanted = [name for name, value in given.items() if value is not None]
     if not wanted:
@@ -138,7 +147,10 @@ def selection(task: str | None, tenant: str | None, before: float | None) -> tup
 
 
 def remove(connection: sqlite3.Connection, table: str) -> int:
-    """Deletes the rows of decisions that leave, and notes their hashes."""
+    """Deletes a table's rows whose decision is in the table `leaving`, notes their hashes, and returns their number.
+
+    Drops the trigger that forbids deletion; the caller makes it again.
+    """
     leaving = f"FROM {table} WHERE {COLUMN[table]} IN (SELECT id FROM leaving)"
     rows = connection.execute(f"SELECT seq, {HASHED[table]} {leaving}").fetchall()
     noted = [(table, seq, hashlib.sha256(text.encode()).hexdigest()) for seq, text in rows]

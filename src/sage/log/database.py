@@ -29,19 +29,19 @@ CHECKPOINT_PAGES = 8000  # 32 MB of log before a writer has to wait for the disk
 
 
 class DatabaseError(ValueError):
-    """A file that cannot be opened, read or written; the sentence says which and what to do."""
+    """Error about a file that cannot be opened, read or written; the message names the file and the fix."""
 
 
 class WrongFileError(DatabaseError):
-    """A path that cannot be the log, whatever the state of the disk: a mistake of whoever gave it."""
+    """Error about a path that cannot be the log, whatever the state of the disk, such as another program's database."""
 
 
 class ReplacedFileError(WrongFileError):
-    """A file that was deleted, replaced or cut while it was in use: what was logged and spent is not in it."""
+    """Error about a file that was deleted, replaced or cut while it was in use, so that logged records are not in it."""
 
 
 class Identity(NamedTuple):
-    """The file that a process began with: its place on the disk, the id in it, and how far it had come."""
+    """The identity of the file that a process opened first: its place on the disk, its id, and its progress."""
 
     device: int
     inode: int
@@ -50,10 +50,10 @@ class Identity(NamedTuple):
 
 
 class SharedFile:
-    """Short write transactions, one at a time over all processes, and readers that never wait for them.
+    """An SQLite file with short write transactions, one at a time over all processes; readers never wait for them.
 
-    It is opened on first use, and again on the next use after an error: the disk may have been mended meanwhile. If another
-    file has taken its place by then, every use is a `ReplacedFileError`.
+    It is opened on first use, and again on the next use after an error, as the disk may have been repaired. Every use
+    raises ReplacedFileError once another file has taken the place of the one opened first.
     """
 
     def __init__(
@@ -79,12 +79,12 @@ class SharedFile:
         self._inherited: list[sqlite3.Connection] = []
 
     def open(self) -> None:
-        """Connects now; what is wrong with the file is said here instead of on first use."""
+        """Connects now, so that an unusable file raises DatabaseError here instead of on first use."""
         with self.connection():
             pass
 
     def _open_here(self) -> None:
-        """Connects; again in a process that was forked: a parent's connection is neither used nor closed there."""
+        """Connects if this process has no connection; a forked process neither uses nor closes that of its parent."""
         if self._process == os.getpid():
             return
         if self._process != -1:
@@ -126,12 +126,12 @@ class SharedFile:
         return [self.path.with_name(self.path.name + ending) for ending in ("-wal", "-shm")]
 
     def _told(self, connection: sqlite3.Connection) -> tuple[str, int]:
-        """Returns the id in the file and how far it has come."""
+        """Returns the id stored in the file, and its progress: the number that only grows."""
         file_id = connection.execute("SELECT id FROM file_identity").fetchone()[0]
         return file_id, connection.execute(self.progress).fetchone()[0]
 
     def _check_identity(self) -> None:
-        """Raises if the path does not lead to the file that was opened first: three looks at the disk, a few microseconds."""
+        """Raises ReplacedFileError if the path leads to another file than the first one; takes a few microseconds."""
         if self.identity is None:
             return
         try:
@@ -152,7 +152,7 @@ class SharedFile:
             self._seen = (found.st_mtime_ns, found.st_size)
 
     def _check_same(self, connection: sqlite3.Connection) -> None:
-        """Raises if the content is that of another file, or of this one as it was before."""
+        """Raises ReplacedFileError if the content belongs to another file, or is an old copy with less progress."""
         assert self.identity is not None
         try:
             file_id, progress = self._told(connection)
@@ -188,7 +188,7 @@ class SharedFile:
         return connection
 
     def _check_format(self, connection: sqlite3.Connection) -> int:
-        """Its number; 0 for an empty file."""
+        """Returns the file's format number, 0 if it is empty; raises WrongFileError if this sage cannot read it."""
         if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
             return 0
         if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
@@ -202,19 +202,19 @@ class SharedFile:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """A write transaction: committed at the end of the block, undone if it fails."""
+        """Yields a connection in a write transaction: committed at the end of the block, rolled back if it fails."""
         with self._held(), self._alone() as connection:
             yield connection
 
     @contextmanager
     def connection(self) -> Iterator[sqlite3.Connection]:
-        """The shared connection, for a short read."""
+        """Yields the connection that all threads share, for a short read."""
         with self._held():
             yield self._connection
 
     @contextmanager
     def _held(self) -> Iterator[None]:
-        """The connection for one thread; closed after an error, as nobody knows what it still holds."""
+        """Reserves the connection for one thread; closes it after an error, because its state is not known then."""
         with self._lock, self._explained():
             try:
                 self._check_identity()
@@ -248,7 +248,7 @@ class SharedFile:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """A connection of its own, for a long read: it sees the file as it is now, and nobody waits for it."""
+        """Yields a connection of its own for a long read: it sees the file as it is now, and no writer waits for it."""
         with self._explained(), closing(self._reader()) as connection:
             yield connection
 
@@ -264,7 +264,11 @@ class SharedFile:
         return self._connect_without_writing()
 
     def _connect_without_writing(self) -> sqlite3.Connection:
-        """For a file in a folder that cannot be written, where SQLite can share it only with writers that are there."""
+        """Returns a read-only connection to a file whose folder cannot be written.
+
+        Other processes' writes are seen only if a -wal file is there; otherwise the file is taken to be immutable.
+        Raises WrongFileError if the file has an older format.
+        """
         shared = self.path.with_name(self.path.name + "-wal").exists()
         how = "mode=ro" if shared else "immutable=1"
         connection = sqlite3.connect(f"{self.path.absolute().as_uri()}?{how}", PATIENCE_S, uri=True)
@@ -296,8 +300,10 @@ class SharedFile:
 
 
 def close_to_others(*paths: Path) -> None:
-    """Takes from others what they may do with files of an older sage, and from the group unless it may write: that is a set-up
-    in which several users share a log."""
+    """Removes other users' access to the files, and the group's unless the group may write, as in a shared log.
+
+    Logs a warning if the mode of a file changed; does nothing on Windows and for files of other users.
+    """
     closed = {}
     for path in paths if os.name == "posix" else ():
         with suppress(OSError):  # it is not there, or belongs to another user
@@ -311,7 +317,7 @@ def close_to_others(*paths: Path) -> None:
 
 
 def place_of(path: Path) -> tuple[int, int]:
-    """Returns where a file is on the disk; (0, 0) if it is not there."""
+    """Returns the device and inode of a file; (0, 0) if there is no such file."""
     with suppress(FileNotFoundError):
         found = os.stat(path)
         return found.st_dev, found.st_ino
@@ -319,7 +325,7 @@ def place_of(path: Path) -> tuple[int, int]:
 
 
 def is_locked(error: Exception) -> bool:
-    """Whether another process holds the file."""
+    """Returns True if the error means that another process holds the file."""
     return isinstance(error, TimeoutError) or "locked" in str(error)
 
 
@@ -337,7 +343,7 @@ def remedy(error: Exception) -> str:
 
 
 def statements(script: str) -> Iterator[str]:
-    """The statements of a script; `executescript` would commit the transaction around it."""
+    """Yields the SQL statements of a script; `executescript` would commit the transaction around them."""
     statement = ""
     for line in script.splitlines():
         statement += line + "\n"

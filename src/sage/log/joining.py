@@ -1,8 +1,8 @@
-"""One outcome out of all the reports about a decision: cost may come now, quality tomorrow, a correction later.
+"""One outcome from all reports about a decision: cost may come now, quality tomorrow, a correction later.
 
-A field belongs to the strongest source that has reported it (`SOURCES`), whatever the order in which reports came. Within one
-source the first report counts, and a correction replaces it. A report that says something else than it may is a conflict, which
-is kept and counted but changes nothing.
+A field belongs to the strongest source that has reported it (`SOURCES`), in whatever order the reports came. Within
+one source the first report counts, and a correction replaces it. A report that contradicts a value which it may not
+replace is a conflict: it is kept and counted, and changes nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RIVALS = {"quality": "timed_out", "timed_out": "quality", "tokens_in": "tokens_c
 
 
 class Known(NamedTuple):
-    """What all reports so far say together."""
+    """The joined outcome of all reports so far, with the source of each field."""
 
     outcome: Outcome
     sources: Mapping[str, str]  # who said it, by field; verdicts by verifier, as 'verdicts.NAME'
@@ -33,7 +33,7 @@ class Known(NamedTuple):
 
     @classmethod
     def first(cls, report: Outcome) -> Self:
-        """Returns what one report says."""
+        """Returns the joined outcome of a single report."""
         names = [name for name in said(report) if name not in ("verdicts", "shadow")]
         names += [verdict_key(verdict) for verdict in report.verdicts]
         shadow = None if report.shadow is None else cls.first(report.shadow)
@@ -41,7 +41,7 @@ class Known(NamedTuple):
 
 
 class Merged(NamedTuple):
-    """What is known after a report, and what that report did."""
+    """The joined outcome after one more report, with the fields that the report added, replaced or contradicted."""
 
     known: Known
     new: tuple[str, ...] = ()  # fields that no source of this rank had reported before
@@ -50,7 +50,11 @@ class Merged(NamedTuple):
 
 
 def merge(known: Known | None, report: Outcome, *, correction: bool = False) -> Merged:
-    """Adds a report to what is known. A correction that cannot be made in full is a report like others."""
+    """Merges one report into the joined outcome; `known` is None before the first report.
+
+    With `correction`, the report may replace values of its own source; if a part of it conflicts, it is merged without
+    that right.
+    """
     if known is None:
         return Merged(Known.first(report), tuple(reported(report)))
     merging = Merging(known, report, correction)
@@ -59,7 +63,7 @@ def merge(known: Known | None, report: Outcome, *, correction: bool = False) -> 
 
 
 class Merging:
-    """One report on its way into what is known."""
+    """The merge of one report into a joined outcome, field by field."""
 
     def __init__(self, known: Known, report: Outcome, correction: bool) -> None:
         self.outcome, self.sources, self.shadow = known.outcome, dict(known.sources), known.shadow
@@ -98,7 +102,10 @@ class Merging:
             self.add_instead(name, value)
 
     def add_instead(self, name: str, value: object) -> None:
-        """Adds a field that excludes another one, if that one gives way."""
+        """Sets a field and clears the one that excludes it (`RIVALS`), if that may be replaced.
+
+        Else notes a conflict.
+        """
         rival = RIVALS.get(name, name)
         if self.outranks(rival) or (rival in JUDGEMENT and self.may_replace(rival)):
             self.set(name, value, instead_of=rival)
@@ -107,7 +114,7 @@ class Merging:
             self.conflicts.append(name)
 
     def set(self, name: str, value: object, *, instead_of: str = "") -> None:
-        """Sets a field and who said it. A judgement that replaces another source's comes with its own provenance."""
+        """Sets a field and its source; a judgement that replaces another source's brings its own provenance."""
         report = self.report
         changes: dict = {name: value}
         judged_by_another = report.source != self.outcome.source and any(part in self.sources for part in JUDGEMENT)
@@ -121,7 +128,7 @@ class Merging:
         self.sources.update(dict.fromkeys(changes, report.source))
 
     def add_verdicts(self) -> None:
-        """Adds verdicts verifier by verifier; one that knew nothing gives way to one that does."""
+        """Merges the report's verdicts, verifier by verifier; a known 'unknown' gives way to any other verdict."""
         found = {verdict.verifier: verdict for verdict in self.outcome.verdicts}
         for verdict in self.report.verdicts:
             key, before = verdict_key(verdict), found.get(verdict.verifier)
@@ -143,7 +150,7 @@ class Merging:
             self.outcome = replace(self.outcome, verdicts=tuple(found.values()), time=self.report.time)
 
     def num_verdicts(self) -> int:
-        """Returns how many verdicts are known from the report's source."""
+        """Returns the number of known verdicts that came from the report's source."""
         return sum(key.startswith(VERDICTS) and source == self.report.source for key, source in self.sources.items())
 
     def add_shadow(self) -> None:
@@ -158,15 +165,15 @@ class Merging:
         self.outcome = replace(self.outcome, shadow=merged.known.outcome, time=time)
 
     def outranks(self, name: str) -> bool:
-        """Whether a weaker source reported the field."""
+        """Returns True if the known value of the field came from a weaker source than this report."""
         return name in self.sources and RANK[self.report.source] > RANK[self.sources[name]]
 
     def is_outranked(self, name: str) -> bool:
-        """Whether a stronger source reported the field."""
+        """Returns True if the known value of the field came from a stronger source than this report."""
         return name in self.sources and RANK[self.report.source] < RANK[self.sources[name]]
 
     def may_replace(self, name: str) -> bool:
-        """Whether the report may say something else than what is known of the field."""
+        """Returns True if the report may change the known value: its source is stronger, or it corrects itself."""
         return self.outranks(name) or (self.correction and self.sources.get(name) == self.report.source)
 
 
@@ -175,26 +182,32 @@ def verdict_key(verdict: Verdict) -> str:
 
 
 def reported(outcome: Outcome) -> dict:
-    """Returns the fields that a report says something about."""
+    """Returns the fields of a report that differ from their defaults, by name."""
     return {name: getattr(outcome, name) for name in REPORTED if getattr(outcome, name) != UNSAID[name]}
 
 
 def said(report: Outcome) -> dict:
-    """Returns the fields that a report decides: sage counts the retries of its own calls and knows who answered, also if it
-    was the chosen model at the first try."""
+    """Returns the fields that a report sets, by name.
+
+    Those are the ones that differ from their defaults, and for calls that sage measured itself also `retries` and
+    `model`.
+    """
     measured = report.source in (PROXY, TRAFFIC) and report.latency_s is not None
     return reported(report) | ({"retries": report.retries, "model": report.model} if measured else {})
 
 
 def join(reports: Iterable[tuple[str, Outcome]], known: Known | None = None) -> Known | None:
-    """Adds (status, report) pairs to what is known, in the order in which they came."""
+    """Merges (status, report) pairs in their order into `known`; returns None if nothing is known at the end."""
     for status, report in reports:
         known = merge(known, report, correction=status == CORRECTED).known
     return known
 
 
 def attempt_of(decision: Decision, outcome: Outcome | None) -> Attempt:
-    """The state that later steps depend on; where verdicts come from is left to the outcome."""
+    """Returns a decision and its outcome as an attempt, as later steps of the cascade see it.
+
+    The sources of verdicts are left out; `outcome` is None if nothing was reported.
+    """
     if outcome is None:
         return Attempt(decision_id=decision.id, model=decision.model)
     return Attempt(

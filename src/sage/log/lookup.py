@@ -1,4 +1,4 @@
-"""Which decisions a task, a session or a commit is about."""
+"""Search for the decisions of tasks and sessions, and for the end of a call."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ def decision_ids(
     sessions: Collection[str] = (),
     decisions: Collection[str] = (),
 ) -> list[str]:
-    """A tenant's decisions since a time that belong to one of the tasks or sessions, or are named, as they were logged."""
+    """Returns the ids of a tenant's decisions since `since` (seconds since 1970), in the order of the log.
+
+    A decision is included if its task, session or id is among those given.
+    """
     wanted = {TASK: [*map(redact, tasks)], "session": [*map(redact, sessions)], "id": [*decisions]}
     either = " OR ".join(f"{column} IN ({','.join('?' * len(values))})" for column, values in wanted.items())
     query = f"SELECT id FROM decisions WHERE tenant = ? AND time >= ? AND ({either}) ORDER BY seq"
@@ -29,7 +32,7 @@ def decision_ids(
 
 
 def is_accounted(log: DecisionLog, decision_id: str) -> bool:
-    """Whether the log says how a decision's call ended: how long it took, or that nobody knows."""
+    """Returns True if the end of a decision's call is known: an outcome in the log has its latency or a time-out."""
     query = """SELECT 1 FROM outcomes WHERE decision_id = ? AND json_valid(record) AND
       (json_extract(record, '$.latency_s') IS NOT NULL OR json_extract(record, '$.timed_out')) LIMIT 1"""
     with log.file.reading() as connection:

@@ -1,6 +1,7 @@
-"""The opening of a task, a user's first words, as a keyed hash: equal openings are seen to be equal, and say nothing else.
+"""Openings of tasks (a user's first words) as keyed hashes, which reveal only that two openings are equal.
 
-The key is a file beside the log. Without it, nobody can find out by trying texts what a log, or an export of it, is about.
+The key is a file beside the log. Without it, nobody can find out by trying texts what a log, or an export of it, is
+about.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ MOST_CHARACTERS = 65_536  # of an opening that are hashed, so that a long one co
 
 
 class OpeningHasher:
-    """Hashes openings with the key of a log, which all its processes share; the first one makes it."""
+    """Hasher of openings with the key of one log, which all processes share; the first process makes the key."""
 
     def __init__(self, db: Path) -> None:
         self.path = db.with_name(f"{db.name}.task-key")
@@ -26,7 +27,10 @@ class OpeningHasher:
         self._warned = False
 
     def hash(self, tenant: str, opening: str) -> str:
-        """32 hexadecimal digits; '' for no text, and where the key cannot be read or made, which is a warning."""
+        """Returns the hash of a tenant's opening as 32 hexadecimal digits; '' for a blank text.
+
+        If the key cannot be read or made, logs a warning once and returns ''.
+        """
         text = opening[:MOST_CHARACTERS].strip()
         if not text:
             return ""
@@ -42,7 +46,7 @@ class OpeningHasher:
 
 
 def read_key(path: Path) -> bytes:
-    """The key of the file, which is made where there is none."""
+    """Returns the key in a file, which is made if there is none; raises ValueError if the key has a wrong length."""
     if not path.exists():
         make_key(path)
     key = path.read_bytes()
@@ -52,7 +56,7 @@ def read_key(path: Path) -> bytes:
 
 
 def make_key(path: Path) -> None:
-    """Writes a new key, readable by its owner, unless another process is first."""
+    """Writes a new random key that only its owner can read; keeps the key of another process that was faster."""
     temporary = path.with_name(f".{path.name}.tmp-{secrets.token_hex(8)}")
     try:
         with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:

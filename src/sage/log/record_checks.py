@@ -1,4 +1,4 @@
-"""What a field of a record can be: every refusal is one sentence that names the field, the value and the fix."""
+"""Checks of the fields of records; a failed check raises RecordError, which names the field, the value and the fix."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SEEN_IN_TRAFFIC = ("proxy: the client left", "proxy: the worker was killed")
 
 
 class RecordError(ValueError):
-    """A record that cannot be true: the sentence names the field, the value and the fix."""
+    """Error about a record that cannot be true; the message names the field, the value and the fix."""
 
 
 def check_probabilities(candidates: tuple[str, ...], probabilities: tuple[float, ...]) -> None:
@@ -44,7 +44,10 @@ def check_probabilities(candidates: tuple[str, ...], probabilities: tuple[float,
 def check_shadow(
     shadow: object, probabilities: tuple[float, ...] | None, candidates: tuple[str, ...], model: str
 ) -> None:
-    """A second model to ask is another candidate than the chosen one, and its chance is logged."""
+    """Raises RecordError unless the shadow, a second model to ask, is another candidate with a probability above 0.
+
+    Without shadow and probabilities (both None) nothing is checked.
+    """
     if probabilities is None and shadow is None:
         return
     if (
@@ -72,12 +75,12 @@ def check_texts(record: object, names: tuple[str, ...]) -> None:
 
 
 def is_unicode(text: str) -> bool:
-    """Whether it can be written as UTF-8: arguments of programs may hold anything."""
+    """Returns True if the text can be written as UTF-8; arguments of programs may hold bytes that are not text."""
     return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def too_much(value: object) -> str:
-    """What to add where the size of a number is what is wrong with it."""
+    """Returns words for an error message about a number above MOST; '' for any other value."""
     return f" and at most {MOST:g}" if isinstance(value, int | float) and MOST < value < math.inf else ""
 
 
@@ -97,10 +100,10 @@ def check_source(source: object) -> None:
 
 
 def former_source(provenance: object, judged: bool) -> str:
-    """Returns the source of a report that was logged before reports had one.
+    """Returns the source of a report that was logged before reports named one.
 
-    The server marked a client's quality with 'api', CI's with 'ci' and its own with 'proxy'; any other quality was reported
-    by whoever had the file. Reports that judge nothing and are not marked count as a client's.
+    The server marked a client's quality with 'api', CI's with 'ci' and its own with 'proxy'; any other quality came
+    from the operator. An unmarked report without a quality (`judged` is False) counts as a client's.
     """
     words = provenance if isinstance(provenance, str) else ""
     if words in SEEN_IN_TRAFFIC:

@@ -1,4 +1,4 @@
-"""What is routed, decided and learned of it afterwards: the records that every part of sage exchanges."""
+"""Requests, decisions and outcomes: the records that all parts of sage exchange."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ HELD = "held"  # the verdict of a call whose session kept its model, so that not
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """A call that wants a model; the task's text is seen here and stored only if the log is configured to."""
+    """A call that needs a model; the log stores its text only if it is configured to."""
 
     role: str
     task: str = ""
@@ -97,7 +97,7 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """One routed call with everything needed to learn from it: who could have been chosen, with what probability."""
+    """One routed call with everything needed to learn from it: the candidates, their probabilities and the choice."""
 
     id: str
     time: float  # seconds since 1970, UTC
@@ -171,17 +171,17 @@ class Decision:
 
     @property
     def propensity(self) -> float:
-        """The probability with which the chosen model was chosen."""
+        """Returns the probability with which the chosen model was drawn."""
         return self.probabilities[self.candidates.index(self.model)]
 
     @property
     def logged(self) -> bool:
-        """Whether it is in the log; if not, nothing can be learned from its outcome."""
+        """Returns False if the log could not be written, so that nothing can be learned from the decision's outcome."""
         return self.verdict != UNLOGGED
 
     @property
     def held(self) -> bool:
-        """Whether the session kept its model: nothing was drawn, and the outcome counts with the decision that it follows."""
+        """Returns True if the session kept its model: nothing was drawn, and the outcome counts for `follows`."""
         return self.verdict == HELD
 
     def to_json(self) -> dict:
@@ -215,7 +215,7 @@ class Decision:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What came of a decision; anything that is not known stays None, which is not zero."""
+    """The result of a decision; an unknown value is None, which is not zero."""
 
     decision_id: str
     time: float
@@ -293,7 +293,7 @@ class Outcome:
 
 
 def of_shadow(outcome: Outcome) -> Outcome:
-    """Returns the report that an outcome is that of the decision's second model."""
+    """Wraps the outcome of a decision's second model in a report about that decision."""
     return Outcome(decision_id=outcome.decision_id, time=outcome.time, source=outcome.source, shadow=outcome)
 
 

@@ -1,7 +1,7 @@
-"""Removes what looks like a secret from text before it is stored.
+"""Removal of secrets from text before it is stored.
 
-Two nets: keys that are known by their shape, and values that stand behind a name such as `DB_PASS=`. The second one spares
-what is code, a placeholder or a description rather than a value: `token = next(tokens)`, `password: str`, `api_key=$API_KEY`,
+Two searches: for keys that are known by their shape, and for values behind a name such as `DB_PASS=`. The second one
+spares code, placeholders and descriptions: `token = next(tokens)`, `password: str`, `api_key=$API_KEY`,
 `PWD=/home/me`, `get_secret: Reads a secret`.
 """
 
@@ -83,7 +83,7 @@ WORDS = re.compile(r"[a-z]{2,4}[-_](?!(?:live|test|proj|ant|or|sage|svcacct|admi
 
 
 def redact(text: str) -> str:
-    """The text without what looks like keys, tokens, passwords and private keys."""
+    """Returns the text with a marker in place of everything that looks like a key, token, password or private key."""
     if "PRIVATE KEY" in text:
         text = PRIVATE_KEY.sub(REMOVED, text)
     if has_name(text):
@@ -110,7 +110,7 @@ def without_value(found: re.Match[str]) -> str:
 
 
 def is_value(found: re.Match[str]) -> bool:
-    """Whether it is a value that stands behind the name, and no code that makes one."""
+    """Returns True if the match is a secret value behind its name, and not code that makes one."""
     value, between = found["value"], found["between"]
     if NO_VALUE.match(value) or (between is not None and is_description(found)):
         return False
@@ -122,13 +122,16 @@ def is_value(found: re.Match[str]) -> bool:
 
 
 def is_code(found: re.Match[str]) -> bool:
-    """`token = next_token` and `auth: required`, but not `DB_PASS=letmein` and `password: letmein`."""
+    """Returns True for `token = next_token` and `auth: required`; False for `DB_PASS=letmein` and `password: letmein`."""
     between = found["between"]
     return between != between.strip() and ("=" in between or found["sure"] is None)
 
 
 def is_description(found: re.Match[str]) -> bool:
-    """`PWD=/home/me`, `PASS: tests/test_a.py` and `reset_password: Resets the password`, but not `DB_PWD=/x9`."""
+    """Returns True for a name before text that is no secret, such as `PWD=/home/me` or `PASS: tests/test_a.py`.
+
+    `reset_password: Resets the password` is another example; `DB_PWD=/x9` gives False.
+    """
     line, value, between = found.string, found["value"], found["between"]
     before = NAME_BEFORE.search(line[max(0, found.start() - LONGEST_NAME) : found.start()])
     name = (before[0] if before else "") + found["kept"].partition(between)[0]

@@ -1,7 +1,7 @@
-"""The joined outcome of all reports about a decision, kept in a time that does not grow with their number.
+"""The joined outcome of all reports about a decision, read in a time that does not grow with their number.
 
-The log keeps every report. After every few reports about a decision, what is known by then is stored beside them, so that only
-later ones have to be read.
+The log keeps every report. After every few reports about a decision, their joined outcome is stored beside them, so
+that only later reports have to be read.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LATER = "SELECT status, record FROM outcomes WHERE decision_id = ? AND seq > ? O
 
 @dataclass
 class Reports:
-    """The reports about one decision."""
+    """The reports about one decision: their joined outcome, and their numbers by source."""
 
     decision_id: str
     known: Known | None
@@ -45,7 +45,7 @@ class Reports:
 
     @classmethod
     def read(cls, connection: sqlite3.Connection, decision_id: str) -> Self:
-        """Reads what is known; a report that cannot be read says nothing."""
+        """Reads the reports about a decision from the log; a report that cannot be decoded is skipped."""
         seq, found = 0, cls(decision_id, None, Counter(), 0)
         stored = connection.execute(STORED, (decision_id,)).fetchone()
         if stored is not None:
@@ -62,7 +62,10 @@ class Reports:
         return found
 
     def add(self, connection: sqlite3.Connection, report: Outcome, known: Known) -> None:
-        """Adds a report that was logged; `known` is what it makes of what was known."""
+        """Counts a report that was just logged, and replaces the joined outcome by `known`, which includes it.
+
+        After every few reports, writes the joined outcome to the log, so that fewer have to be read.
+        """
         self.known = known
         self.num_reports[report.source] += 1
         self.num_later += 1

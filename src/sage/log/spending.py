@@ -1,7 +1,7 @@
-"""What calls have cost, by session and by tenant and day, with what is reserved for calls in flight.
+"""Costs of calls by session and by tenant and day, including the amounts reserved for calls in flight.
 
-All of it is in the log's file and changes in the transaction that logs a decision or an outcome, so that no two calls, in
-whichever processes, can have the same dollar.
+Everything is in the log's file and changes in the transaction that logs a decision or an outcome, so no two calls, in
+whatever processes, can spend the same dollar.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ RESERVED = """ifnull((SELECT usd FROM reservations WHERE decision_id = id),
 
 
 class Budgets(NamedTuple):
-    """What limits a decision: the budget of its session in USD, and that of its tenant."""
+    """The budgets that limit a decision: its session's in USD, and its tenant's; None means no limit."""
 
     session_usd: float | None = None
     tenant: TenantBudget | None = None
@@ -48,21 +48,21 @@ UNLIMITED = Budgets()
 
 
 def spent(connection: sqlite3.Connection, tenant: str, session: str) -> float:
-    """Returns what one session has spent."""
+    """Returns the USD that one session has spent, including what is reserved for calls in flight."""
     names = (redact(tenant), redact(session))
     query = "SELECT total(usd) FROM spending WHERE (tenant, session) IN (VALUES (?, ?), (?, ?))"
     return connection.execute(query, (*names, hidden(names[0]), hidden(*names))).fetchone()[0]
 
 
 def tenant_spent(connection: sqlite3.Connection, tenant: str, budget: TenantBudget, at: float) -> float:
-    """Returns what a tenant has spent in the period of its budget that a time lies in."""
+    """Returns the USD that a tenant has spent in its budget's period that contains `at` (seconds since 1970)."""
     name = redact(tenant)
     query = "SELECT total(usd) FROM tenant_days WHERE tenant IN (?, ?) AND day >= ?"
     return connection.execute(query, (name, hidden(name), budget.first_day(at))).fetchone()[0]
 
 
 def hide_tenant(connection: sqlite3.Connection, tenant: str) -> None:
-    """Removes the names of a tenant and its sessions; the amounts stay, so that erasing a log refills no budget."""
+    """Replaces the names of a tenant and its sessions by hashes; the amounts stay, so erasing refills no budget."""
     connection.create_function("hidden", -1, hidden, deterministic=True)
     for table, others in {"spending": "hidden(tenant, session)", "tenant_days": "day"}.items():
         connection.execute(
@@ -74,12 +74,12 @@ def hide_tenant(connection: sqlite3.Connection, tenant: str) -> None:
 
 
 def hidden(*names: str) -> str:
-    """Returns the hash that stands for the names of an erased tenant, or of one of its sessions."""
+    """Returns the hash that stands for an erased tenant's name, or for a tenant and one of its sessions."""
     return "sha256:" + hashlib.sha256(json.dumps(names).encode()).hexdigest()
 
 
 def left(connection: sqlite3.Connection, decision: Decision, budgets: Budgets) -> float:
-    """What the budgets of a decision still have room for, in USD."""
+    """Returns the USD that the budgets of a decision still allow, the smaller of the two; infinity without a budget."""
     amounts = [math.inf]
     if budgets.session_usd is not None:
         amounts.append(budgets.session_usd - spent(connection, decision.tenant, decision.session))
@@ -90,7 +90,7 @@ def left(connection: sqlite3.Connection, decision: Decision, budgets: Budgets) -
 
 
 def charged(outcome: Outcome | None, expected_usd: float | None) -> float:
-    """What a budget counts for a decision: its cost, or what was expected of it as long as nobody knows."""
+    """Returns the USD that a budget counts for a decision: its reported cost, else the expected cost, else 0."""
     cost = None if outcome is None else outcome.cost_usd
     return (expected_usd or 0.0) if cost is None else cost
 

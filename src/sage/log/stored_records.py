@@ -12,11 +12,11 @@ R = TypeVar("R", Decision, Outcome)
 
 
 class LogError(ValueError):
-    """Something that cannot be logged or read; the sentence says what and how to go on."""
+    """Error about a record that cannot be logged or read; the message says which, and how to go on."""
 
 
 def encode(record: Decision | Outcome) -> str:
-    """JSON without secrets; ids and names of models are kept as they are."""
+    """Returns a record as JSON, with secrets removed from its texts; ids and names of models are kept."""
     values = record.to_json()
     if values.get("prompt"):  # a task may hold anything, and its decision is logged all the same
         values["prompt"] = values["prompt"].encode("utf-8", "replace").decode()
