@@ -1,4 +1,4 @@
-"""Sandboxes: run a command on files without trusting either."""
+"""Sandboxes: they run commands on files, and trust neither."""
 
 from sage.sandbox.contract import Backend, Command, Files, Limits, Result, SandboxError
 from sage.sandbox.session import Session

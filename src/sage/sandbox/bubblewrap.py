@@ -1,4 +1,7 @@
-"""Sandboxes by bubblewrap: a new one, with a new process tree, for every run. Slower than the zygote, and of any language."""
+"""Sandboxes by bubblewrap: every run gets a new one, with a new process tree.
+
+Slower than the zygote, for any language.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ LOOK_MS = 100
 
 
 class Bubblewrap:
-    """The backend that starts everything anew."""
+    """Backend that starts a new bubblewrap sandbox for every run."""
 
     name = "bubblewrap"
 
@@ -79,11 +82,15 @@ class Bubblewrap:
             process.kill()
 
     def close(self) -> None:
-        """Nothing runs between two runs."""
+        """Does nothing: no process is left between two runs."""
 
 
 def reader(process: subprocess.Popen[bytes], number: int) -> Callable[[int], bytes]:
-    """What the inner side writes; an error if bubblewrap was killed, which the inner side survives while it starts."""
+    """Returns a function that reads up to `size` bytes of what the inner side writes to the descriptor `number`.
+
+    It raises FrameError once bubblewrap has ended, as the inner side can survive that while it starts and keep the
+    pipe open.
+    """
     waiting = select.poll()
     waiting.register(number, select.POLLIN)
 

@@ -1,4 +1,4 @@
-"""Opening a backend by its name, or the first that this host can run; one that does not hold is never given out."""
+"""Choice of a sandbox's backend, by name or the first that works here; none that failed an escape attempt."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ ESSENTIAL = {  # attempted whenever a backend is opened; `sage sim doctor` attem
 
 
 def open_backend(name: str = "auto") -> Backend:
-    """A backend that was seen to hold. Nothing ever runs on the host itself.
+    """Returns the backend of a name, or for 'auto' the first one here that holds the essential escape attempts.
+
+    Raises SandboxError if the name is unknown or no backend works: nothing is ever run on the host itself.
 
     Example:
         >>> with Session(open_backend(), {"a.py": b"print(6 * 7)"}) as session:
@@ -45,7 +47,7 @@ def open_backend(name: str = "auto") -> Backend:
 
 
 def proved(backend: Backend) -> Backend:
-    """The backend itself, if the essential attempts to escape are held."""
+    """Returns the backend if it holds the essential escape attempts; otherwise closes it and raises SandboxError."""
     for finding in attempts(backend, [attempt for attempt in ATTEMPTS if attempt.name in ESSENTIAL]):
         if finding.escape or finding.result.ended_by == "broken":
             backend.close()

@@ -1,4 +1,4 @@
-"""Whether a backend holds: every escape is attempted, and the host looks whether anything of it came through."""
+"""Test of a backend: every escape is attempted, and the host checks that nothing of it came through."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LIMITS = Limits(
 
 @dataclass(frozen=True)
 class Host:
-    """What the attempts try to reach."""
+    """The targets on this host that escape attempts try to reach: a file, sockets and a process."""
 
     context: dict[str, object]
     victim: subprocess.Popen[bytes]
@@ -32,7 +32,7 @@ class Host:
     folder: Path
 
     def touched(self) -> str:
-        """What came through, if anything did."""
+        """Returns a sentence about the target that was reached; '' if none was."""
         if self.victim.poll() is not None:
             return "a process of the host was killed"
         for listener in self.listeners:
@@ -49,6 +49,8 @@ LASTING = {"processes", "amounts", "persistence"}  # groups of attempts whose ef
 
 
 class Finding(NamedTuple):
+    """The result of one escape attempt: `escape` is a sentence about what got out, '' if it was contained."""
+
     attempt: Attempt
     escape: str  # "" if it was contained
     result: Result
@@ -56,7 +58,7 @@ class Finding(NamedTuple):
 
 @contextmanager
 def bait() -> Iterator[Host]:
-    """A file, sockets and a process of the host, which anybody outside a sandbox can reach."""
+    """Yields a file, sockets and a process on the host that any program outside of a sandbox can reach."""
     secret = secrets.token_hex(16)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -84,7 +86,10 @@ def bait() -> Iterator[Host]:
 
 
 def attempts(backend: Backend, chosen: Iterable[Attempt] = ATTEMPTS) -> Iterator[Finding]:
-    """Every attempt with what came of it, and after each whether the backend still works."""
+    """Yields a finding for every attempt, run one after the other in the backend.
+
+    After attempts whose effects could outlive them, another run checks that nothing is left.
+    """
     with bait() as host:
         for attempt in chosen:
             files = {"attempt.py": attempt.program}
@@ -95,7 +100,7 @@ def attempts(backend: Backend, chosen: Iterable[Attempt] = ATTEMPTS) -> Iterator
 
 
 def judged(result: Result, host: Host) -> str:
-    """What the result says of an escape."""
+    """Returns a sentence about the escape that a run's result shows; '' if it shows none."""
     secret = str(host.context["secret"]).encode()
     if MARK in result.out:
         return result.out[result.out.index(MARK) :].decode(errors="replace").strip()
@@ -113,6 +118,6 @@ def judged(result: Result, host: Host) -> str:
 
 
 def left_behind(backend: Backend) -> str:
-    """What the next run finds of the one before."""
+    """Returns a sentence about the rests of earlier runs that a new run finds; '' if there are none."""
     after = backend.run({"a": b"1"}, Command(argv=("python", "-c", "import os; print(sorted(os.listdir()))")), LIMITS)
     return "" if after.out == b"['a']\n" else f"the next run is not as it should be: {after}"

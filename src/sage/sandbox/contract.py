@@ -1,7 +1,7 @@
-"""What a sandbox is: a function from files and a command to a result and the files it changed.
+"""The contract of a sandbox: a function from files and a command to a result, with the files that the command changed.
 
-Every run begins in an empty work folder that is filled with the given files, and ends with nothing left: no process, no
-mount, no file. State between runs is the caller's (`Session`), so that all backends mean the same by it.
+Every run begins in an empty work folder that is filled with the given files, and leaves no process, mount or file.
+State between runs belongs to the caller (`Session`), so that it is the same for all backends.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ EndedBy = Literal["exit", "signal", "wall_s", "cpu_s", "memory", "files", "broke
 
 
 class SandboxError(ValueError):
-    """A sandbox that cannot do what is asked of it: the sentence says what, and the fix."""
+    """Error about a sandbox that cannot do what is asked of it; the message says what, and the fix."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What a run may use. There is never a network."""
+    """The limits of a run; there is never a network."""
 
     memory_mb: int = 512  # of all processes together
     processes: int = 64
@@ -45,7 +45,7 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """What is run, in the work folder. `python` is the image's Python."""
+    """The command of a run, started in the work folder; `python` is the image's Python."""
 
     argv: tuple[str, ...]
     stdin: bytes = b""
@@ -59,7 +59,7 @@ class Command:
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """How a run ended and what it left."""
+    """The end of a run: its exit code or the limit that ended it, its output, and the files that it changed."""
 
     code: int | None  # None: it was killed
     ended_by: EndedBy
@@ -78,20 +78,20 @@ class Result:
 
 
 class Backend(Protocol):
-    """Runs commands one at a time; use one per thread."""
+    """Protocol of a sandbox that runs one command at a time; use one per thread."""
 
     name: str
 
     def run(self, files: Files, command: Command, limits: Limits) -> Result: ...
 
     def interrupt(self) -> None:
-        """For another thread: a run that is under way ends as broken."""
+        """Ends the current run as 'broken'; another thread calls this."""
 
     def close(self) -> None: ...
 
 
 def checked_path(path: str) -> str:
-    """The path itself, if it stays below the work folder."""
+    """Returns the path if it is relative and stays below the work folder; raises SandboxError if not."""
     parts = PurePosixPath(path).parts
     if not parts or path != "/".join(parts) or ".." in parts or path.startswith("/") or "\0" in path:
         raise SandboxError(f"the path {path!r} must be relative and plain, such as 'package/module.py'")
@@ -99,7 +99,7 @@ def checked_path(path: str) -> str:
 
 
 def checked_files(files: Files, limits: Limits) -> None:
-    """Raises before anything is started."""
+    """Raises SandboxError if there are too many files or bytes, or a path that is not possible."""
     if len(files) > MOST_FILES:
         raise SandboxError(f"{len(files):,} files are more than the {MOST_FILES:,} that a sandbox takes")
     size = sum(len(content) for content in files.values())
@@ -110,7 +110,7 @@ def checked_files(files: Files, limits: Limits) -> None:
 
 
 def check_can_be_made(path: str, files: Files) -> None:
-    """A sandbox that cannot make a file would look as if it had failed by itself."""
+    """Raises SandboxError if a file cannot have this path: too long, not text, or below another of the files."""
     size = max(len(part.encode(errors="replace")) for part in path.split("/"))
     if path.encode(errors="replace").decode() != path or size > LONGEST_NAME or len(path) > LONGEST_PATH:
         raise SandboxError(f"the path {path[:200]!r} cannot be that of a file: it is too long or is no text")

@@ -1,4 +1,4 @@
-"""A backend that counts what runs in it."""
+"""A backend that counts the runs of another one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from sage.sandbox.contract import Backend, Command, Files, Limits, Result
 
 
 class Counted:
-    """Another backend, with the number of its runs and their processor time."""
+    """Backend that passes runs on to another one, and adds up their number and processor time."""
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend

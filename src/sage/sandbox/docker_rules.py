@@ -1,4 +1,4 @@
-"""How a container is started so that it holds, and what it must say about itself before it is used."""
+"""Options that start a container safely, and the facts that the container must report before it is used."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ IN_CONTROL_GROUPS = {"processes", "memory", "swap", "cpus"}  # facts that can be
 
 
 class Shape(NamedTuple):
-    """The limits that a container is made with."""
+    """The limits that a container is created with."""
 
     memory_mb: int
     processes: int
@@ -43,13 +43,17 @@ class Shape(NamedTuple):
 
     @property
     def memory(self) -> int:
-        """Bytes of the whole container: the command's, the files (which lie in memory) and the supervisor's."""
+        """Returns the memory limit of the whole container in bytes, for the command, its files and the supervisor."""
         files = 2 * self.disk_mb + SHARED_MEMORY_MB
         return (self.memory_mb + files + OWN_MEMORY_MB + COPIES * self.disk_mb) * 2**20
 
 
 def run_words(engine: str, name: str, shape: Shape, *, cpus: float, profile: Path, bare: bool) -> list[str]:
-    """The words after the engine's own; a `bare` container sees nothing of the system, not even its own limits."""
+    """Returns the arguments of the engine's `run` command, which start the container `name` with these limits.
+
+    A `bare` container sees nothing of the system, not even its own limits; `profile` is the file of denied system
+    calls.
+    """
     is_podman = Path(engine).name == "podman"
     folder = f"rw,exec,nosuid,nodev,mode=1777,size={shape.disk_mb * 2**20}"
     if not is_podman:  # which does not know this; the supervisor counts files, too
@@ -70,7 +74,10 @@ def run_words(engine: str, name: str, shape: Shape, *, cpus: float, profile: Pat
 
 
 def call_profile() -> dict:
-    """The table of denied calls, but for those that the supervisor makes."""
+    """Returns the seccomp profile of denied system calls, without those that the supervisor makes.
+
+    Raises SandboxError if there is no table for this processor.
+    """
     machine = platform.machine()
     exchange.call_filter()  # has the sentence for machines without a table
     profile = seccomp.docker_profile(machine)
@@ -80,7 +87,7 @@ def call_profile() -> dict:
 
 
 def not_enforced(facts: dict, shape: Shape, *, cpus: float, bare: bool) -> list[str]:
-    """What the container says that it has and must not, or has not and must."""
+    """Returns a phrase for every restriction that the reported facts do not show; an empty list if all are enforced."""
     disk, shared = shape.disk_mb * 2**20, SHARED_MEMORY_MB * 2**20
     wanted = {
         "process": (1, "a process tree of its own"),

@@ -1,7 +1,8 @@
-"""Sandboxes by Docker or Podman: a warm container per backend, whose first process answers run after run.
+"""Sandboxes by Docker or Podman: one warm container per backend, whose first process answers run after run.
 
-The container has no network, no capability and nothing that can be written but three folders in memory. Before it is used
-it tells what the engine really enforces: whatever is missing is an error, and nothing ever runs outside of a container.
+The container has no network and no capability, and only three folders in memory can be written. Before it is used it
+reports what the engine enforces: a missing restriction raises SandboxError, and nothing ever runs outside of a
+container.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ class Engine:
         self.words = tuple(words)
 
     def ask(self, *words: str, patience_s: float = PATIENCE_S) -> str:
-        """What it prints; anything but success is an error with its reason."""
+        """Runs the engine with these arguments and returns its standard output without blanks around it.
+
+        Raises SandboxError if the engine is missing, fails, or takes longer than `patience_s` seconds.
+        """
         try:
             done = subprocess.run(
                 [*self.words, *words], capture_output=True, text=True, check=False, timeout=patience_s, errors="replace"
@@ -57,7 +61,10 @@ class Engine:
         return done.stdout.strip()
 
     def remove(self, container: str) -> None:
-        """Ends a container and all in it; one that is gone already is no error."""
+        """Removes a container with everything in it; does nothing if it is gone already.
+
+        Raises SandboxError if it is still there after a minute.
+        """
         deadline = time.monotonic() + PATIENCE_S
         while True:
             with contextlib.suppress(SandboxError):  # it may be about to end by itself
@@ -72,7 +79,7 @@ class Engine:
         return self.ask("ps", "--all", "--filter", which, "--format", "{{.Names}}").split()
 
     def import_image(self, image: Image) -> str:
-        """The name under which the engine has the image."""
+        """Imports an image into the engine, if it is not there yet, and returns its name there."""
         name = f"{REPOSITORY}:{image.sha256}"
         if not self.ask("images", "--quiet", name):
             self.ask("import", str(image.tar), name)
@@ -80,7 +87,7 @@ class Engine:
 
 
 class Container:
-    """A container and the connection to its first process. When the connection ends, it ends."""
+    """A container and the connection to its first process; it ends when the connection does."""
 
     def __init__(self, engine: Engine, image: str, shape: Shape, *, cpus: float, folder: Path, bare: bool) -> None:
         self.shape, self.runs = shape, 0
@@ -131,7 +138,7 @@ class Container:
             view = view[os.write(number, view) :]
 
     def last_words(self) -> str:
-        """Why the engine's program ended."""
+        """Kills the engine's process and returns the last 500 characters of its error output."""
         self.process.kill()
         return self.process.communicate()[1].decode(errors="replace").strip()[-500:]
 
@@ -142,7 +149,7 @@ class Container:
 
 
 class Docker:
-    """The backend for hosts that have an engine. One run at a time; a container that fails is replaced at the next run.
+    """Backend for hosts with Docker or Podman, one run at a time; a container that fails is replaced at the next run.
 
     Example:
         >>> with Session(Docker(), {"a.py": b"print(6 * 7)"}) as session:
@@ -184,31 +191,34 @@ class Docker:
         return result
 
     def start(self, shape: Shape) -> Container:
-        """A container that nothing was run in. The first of a shape is one that sees its control groups, and tells."""
+        """Returns a new container with these limits; raises SandboxError if one of them is not enforced.
+
+        The first time, another container is started before it: one that can see its control groups, and reports them.
+        """
         if shape not in self.checked:
             Container(self.engine, self.image, shape, cpus=self.cpus, folder=self.folder, bare=False).end()
             self.checked.add(shape)
         return Container(self.engine, self.image, shape, cpus=self.cpus, folder=self.folder, bare=True)
 
     def interrupt(self) -> None:
-        """Whoever waits for an answer sees the connection end, and closes."""
+        """Cuts the connection, so that the run in another thread ends as 'broken'."""
         if (container := self.container) is not None:
             container.process.kill()
 
     def close(self) -> None:
-        """Ends the container; everything inside ends with it."""
+        """Ends the container and everything in it."""
         if self.container is not None:
             self.container.end()
         self.container = None
 
 
 def label_of(folder: Path) -> str:
-    """Whose containers these are: other users of the engine keep their leases elsewhere."""
+    """Returns the label of containers whose leases are in the folder; containers of other users have other labels."""
     return hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
 
 
 def remove_abandoned(engine: Engine, folder: Path) -> None:
-    """Ends the containers of processes that died, and forgets their leases."""
+    """Removes the containers and leases of processes that have ended."""
     with leases.locked(folder / ".lock"):
         for name in engine.containers(f"label=sage.leases={label_of(folder)}"):
             if not leases.is_held(folder / name.removeprefix(f"{REPOSITORY}-")):
@@ -219,7 +229,7 @@ def remove_abandoned(engine: Engine, folder: Path) -> None:
 
 
 def end_container(engine: Engine, name: str, process: subprocess.Popen[bytes], lease: leases.Lease) -> None:
-    """The connection is cut, and the container is removed if that does not end it."""
+    """Cuts the connection, removes the container if that did not end it, and releases its lease."""
     process.kill()
     process.communicate()
     try:

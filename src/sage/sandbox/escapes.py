@@ -1,6 +1,6 @@
-"""Attempts to get out of a sandbox, or to use more than it allows. Each is a program; one that succeeds prints ESCAPED.
+"""Programs that try to get out of a sandbox or to exceed its limits; one that succeeds prints ESCAPED.
 
-They run in `sage sim doctor` and in the tests, in every backend, so that what a host enforces is measured and not believed.
+They run in `sage sim doctor` and in the tests, in every backend, so that what a host enforces is measured.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The outer side of a sandbox: a request as a frame, and a result from what comes back, which nobody has to trust."""
+"""The outer side of a sandbox: requests as frames, and results from the frames that come back, which nobody trusts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def call_filter() -> bytes:
 
 
 def result(read: frames.Read, files: Files, limits: Limits) -> Result:
-    """The result in the next frame; a frame that is not as it should be makes the run broken."""
+    """Reads the next frame and returns its result; a malformed frame becomes a result that ended as 'broken'."""
     most = limits.disk_mb * 2**20 + 4 * limits.output_bytes
     try:
         header, blobs = frames.unpacked(read, most)

@@ -1,4 +1,4 @@
-"""One image for all backends: a root file system as a tar, named by its hash, kept in the cache and unpacked there.
+"""The image of all backends: a root file system as a tar, named by its hash, kept in the cache and unpacked there.
 
 image = ensure()
 image.root      # an unpacked copy, never written to
@@ -27,7 +27,7 @@ from sage.settings import cache_folder
 
 @dataclass(frozen=True)
 class Image:
-    """An image that is complete on disk."""
+    """An image that is complete on disk, unpacked and as a tar."""
 
     root: Path
     tar: Path
@@ -37,7 +37,7 @@ class Image:
 
 
 def ensure(cache: Path | None = None) -> Image:
-    """The image of this machine as it is now, from the cache or built (some seconds)."""
+    """Returns the image of this machine as it is now, from the cache or built (some seconds)."""
     images = (cache or cache_folder()) / "images"
     recipe = recipe_key()
     image = find(images, recipe)
@@ -48,7 +48,7 @@ def ensure(cache: Path | None = None) -> Image:
 
 
 def recipe_key() -> str:
-    """Changes whenever the image would."""
+    """Returns a hash that changes whenever the image would, of versions of Python, system and packages, and of sage."""
     parts = {
         "python": sys.version,
         "system": [platform.machine(), *platform.libc_ver()],
@@ -63,7 +63,7 @@ def package_versions() -> dict[str, str]:
 
 
 def find(images: Path, recipe: str) -> Image | None:
-    """What was built by the recipe, if its tar is still the one that was written."""
+    """Returns the image that the recipe built, or None; raises SandboxError if its tar has changed since."""
     for described in sorted(images.glob("*/image.json")):
         facts = json.loads(described.read_text(encoding="utf-8"))
         folder = described.parent
@@ -76,7 +76,7 @@ def find(images: Path, recipe: str) -> Image | None:
 
 
 def build(images: Path, recipe: str) -> Image:
-    """Builds under a temporary name; the image appears when it is complete."""
+    """Builds the image under a temporary name, renames it when it is complete, and returns it."""
     unfinished = images / f".building-{os.getpid()}"
     try:
         root = unfinished / "rootfs"
@@ -103,7 +103,7 @@ def build(images: Path, recipe: str) -> Image:
 
 
 def write_tar(root: Path, to: Path) -> None:
-    """The same bytes for the same files, whoever builds it and when."""
+    """Writes the files below `root` as a tar, with the same bytes for the same files, whoever builds it and when."""
 
     def owned_by_root(member: tarfile.TarInfo) -> tarfile.TarInfo:
         member.uid = member.gid = 0

@@ -1,4 +1,4 @@
-"""Who uses what: a locked file for everything that could outlive its process, so that the next one can clean up."""
+"""Leases: a locked file for everything that could outlive its process, so that the next process can clean up."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ LOCKS_WORK = fcntl is not None or sys.platform == "win32"
 
 
 class Lease:
-    """A folder that is ours for as long as this process lives; the system takes the lock back, however it ends."""
+    """A folder that belongs to this process as long as it lives.
+
+    The system releases its lock, however the process ends.
+    """
 
     def __init__(self, leases: Path) -> None:
         self.name = f"{os.getpid()}-{secrets.token_hex(6)}"
@@ -33,7 +36,7 @@ class Lease:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """One process at a time."""
+    """Holds the lock on a file during the block; waits for it without limit."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab") as file:
         lock(file.fileno(), wait=True)
@@ -41,7 +44,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def is_held(lease: Path) -> bool:
-    """Whether the process that took the lease still lives; where nothing can be locked, it may."""
+    """Returns True if the process that took the lease still lives, or if files cannot be locked here."""
     if not LOCKS_WORK:
         return True
     try:

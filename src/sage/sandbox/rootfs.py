@@ -1,7 +1,7 @@
 """The files of the image: this machine's Python with pytest and hypothesis, a shell, and the programs of `/sage`.
 
-Nothing is downloaded and nothing is guessed: paths come from the interpreter, packages from their metadata, libraries from
-the loader. The layout is `/usr` merged, as distributions have it, so that Python finds its home by itself.
+Nothing is downloaded: paths come from the interpreter, packages from their metadata, libraries from the loader. `/usr`
+is merged as in distributions, so that Python finds its library by itself.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ ETC = {
 
 
 def fill(root: Path) -> None:
-    """Writes the image's files below `root`, an empty folder."""
+    """Writes the image's files below `root`, an empty folder; raises SandboxError if this is not Linux."""
     if not sys.platform.startswith("linux"):
         raise SandboxError(
             f"the image is made from a Linux machine's own programs, and this is {sys.platform}: build it in a Linux VM "
@@ -111,12 +111,15 @@ def fill(root: Path) -> None:
 
 
 def sage_files() -> list[Path]:
-    """The program that runs inside; it imports nothing but the standard library."""
+    """Returns the source files of the program that runs inside, which imports only the standard library."""
     return sorted(Path(inside.__file__).parent.glob("*.py"))
 
 
 def place_python(root: Path) -> tuple[str, set[Path]]:
-    """The interpreter and its library; gives the folder of packages, and the files that need shared libraries."""
+    """Copies the interpreter and its library; returns the folder of packages and the files that need shared libraries.
+
+    Raises SandboxError if they are not where the interpreter says.
+    """
     version = f"{sys.version_info.major}.{sys.version_info.minor}{sys.abiflags}"
     interpreter = (Path(sys.base_prefix) / "bin" / f"python{version}").resolve()
     library = Path(sysconfig.get_path("stdlib"))
@@ -134,7 +137,10 @@ def place_python(root: Path) -> tuple[str, set[Path]]:
 
 
 def is_used(place: PurePosixPath) -> bool:
-    """Of the standard library: neither its tests, except for what tests import, nor what builds extensions."""
+    """Returns True if the image needs this file of the standard library.
+
+    It has neither the library's tests, except for what tests import, nor tools that build extensions.
+    """
     folder, *rest = place.parts
     if folder == "test" and rest[:1] in (["__init__.py"], ["support"]):
         return True
@@ -143,7 +149,7 @@ def is_used(place: PurePosixPath) -> bool:
 
 
 def place_packages(modules: Path) -> set[Path]:
-    """The files of pytest, hypothesis and what they require."""
+    """Copies pytest, hypothesis and all that they require; returns the files that need shared libraries."""
     binaries = set()
     for package in packages().values():
         for place, source in package_files(package):
@@ -154,7 +160,10 @@ def place_packages(modules: Path) -> set[Path]:
 
 
 def packages() -> dict[str, importlib.metadata.Distribution]:
-    """The packages of the image by name, those that others require included."""
+    """Returns the packages of the image by name, with all that they require.
+
+    Raises SandboxError if one is not installed.
+    """
     found: dict[str, importlib.metadata.Distribution] = {}
     wanted = list(PACKAGES)
     while wanted:
@@ -173,7 +182,10 @@ def packages() -> dict[str, importlib.metadata.Distribution]:
 
 
 def package_files(package: importlib.metadata.Distribution) -> Iterator[tuple[PurePosixPath, Path]]:
-    """Modules, data, metadata and licences. Without the record of files, pytest takes plugins as they are compiled."""
+    """Yields the files of a package as (path in the folder of packages, source): modules, data, metadata and licences.
+
+    The record of files is left out; without it, pytest takes plugins as they are compiled.
+    """
     for place in package.files or unrecorded_files(package):
         if ".." in place.parts or "__pycache__" in place.parts:
             continue  # scripts, and what is compiled anew
@@ -186,7 +198,10 @@ def is_metadata(place: PurePosixPath) -> bool:
 
 
 def unrecorded_files(package: importlib.metadata.Distribution) -> list[PurePosixPath]:
-    """Of a package that a distribution installed: its modules by their names, and its metadata."""
+    """Returns the files of a package that a distribution installed without a record: its modules and its metadata.
+
+    Raises SandboxError if the metadata does not name the modules.
+    """
     name, folder = package.metadata["Name"], Path(str(package.locate_file("")))
     places = files_below(folder)
     own = [place for place in places if is_metadata(place) and place.parts[0].startswith(f"{name}-")]
@@ -198,7 +213,7 @@ def unrecorded_files(package: importlib.metadata.Distribution) -> list[PurePosix
 
 
 def place_programs(folder: Path) -> set[Path]:
-    """A shell and small tools, those that this machine has."""
+    """Copies a shell, and the small tools that this machine has; returns the files that need shared libraries."""
     binaries = set()
     for name in ("sh", *PROGRAMS):
         found = shutil.which(name, path="/usr/bin:/bin")
@@ -211,7 +226,7 @@ def place_programs(folder: Path) -> set[Path]:
 
 
 def place_libraries(root: Path, binaries: set[Path]) -> None:
-    """All libraries go where the loader looks first: into the folder of the C library."""
+    """Copies all shared libraries that the binaries need to where the loader looks first: the C library's folder."""
     libraries: dict[str, Path] = {}
     for needed in needed_libraries(binaries).values():
         for name, path in needed.items():
@@ -226,12 +241,12 @@ def place_libraries(root: Path, binaries: set[Path]) -> None:
 
 
 def with_libraries(binaries: Iterable[Path]) -> set[Path]:
-    """Those whose libraries this machine has."""
+    """Returns the binaries whose shared libraries are all on this machine."""
     return {path for path, needed in needed_libraries(binaries).items() if all(map(Path.exists, needed.values()))}
 
 
 def needed_libraries(binaries: Iterable[Path]) -> dict[Path, dict[str, Path]]:
-    """For every file the libraries it loads, by the name it asks for; the loader itself by its path."""
+    """Returns for every file the libraries that it loads, by the name it asks for; the loader itself by its path."""
     paths = [str(path) for path in sorted(binaries)]
     words = ["ldd", *paths, sys.executable]  # one more, so that the answers have headings
     answer = subprocess.run(
@@ -250,7 +265,10 @@ def needed_libraries(binaries: Iterable[Path]) -> dict[Path, dict[str, Path]]:
 
 
 def compile_modules(root: Path) -> None:
-    """Bytecode that is used unasked: nothing can be written later, and a date would be different in every image."""
+    """Compiles the image's modules to bytecode that Python uses without looking at dates, which differ between images.
+
+    Raises SandboxError if that fails.
+    """
     done = subprocess.run(
         [
             *(sys.executable, "-S", "-s", "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash"),
@@ -266,7 +284,7 @@ def compile_modules(root: Path) -> None:
 
 
 def normalise(root: Path) -> None:
-    """The same modes and dates wherever it was built; everybody may read everything, and nothing changes its user."""
+    """Sets the same modes and dates in every image: everybody may read all files, and none changes its user."""
     for path in (root, *root.rglob("*")):
         if not path.is_symlink():
             path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)

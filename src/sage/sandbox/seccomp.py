@@ -1,7 +1,7 @@
-"""Which system calls a command may make: one table, as a program for the kernel and as a profile for Docker.
+"""The table of system calls that a command must not make, as a program for the kernel and as a profile for Docker.
 
-Everything is allowed except what is listed here and what is newer than this table. A denied call fails with EPERM; a call
-that libraries know how to do without fails with ENOSYS.
+Everything is allowed except the calls listed here and those newer than this table. A denied call fails with EPERM; a
+newer one, and one that libraries can do without, fails with ENOSYS.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ ALLOW, KILL, FAIL = 0x7FFF0000, 0x80000000, 0x00050000
 
 
 def program(machine: str) -> bytes:
-    """The filter for a kind of processor, as the kernel takes it."""
+    """Returns the seccomp filter for a kind of processor ('x86_64' or 'aarch64'), as the kernel takes it."""
     found = ARCHITECTURES[machine]
     index = list(ARCHITECTURES).index(machine)
     lines = [
@@ -132,7 +132,7 @@ def program(machine: str) -> bytes:
 
 
 def docker_profile(machine: str) -> dict:
-    """The same table in Docker's format, for a whole container."""
+    """Returns the same table as a seccomp profile in Docker's format, for a whole container."""
     found = ARCHITECTURES[machine]
     return {
         "defaultAction": "SCMP_ACT_ALLOW",
@@ -149,5 +149,5 @@ def docker_profile(machine: str) -> dict:
 
 
 def has(flag: int) -> dict:
-    """A condition on the first argument."""
+    """Returns the condition that the first argument of a call has a flag, in Docker's format."""
     return {"index": 0, "value": flag, "valueTwo": flag, "op": "SCMP_CMP_MASKED_EQ"}

@@ -41,7 +41,10 @@ class Session:
     def exec(
         self, *argv: str, stdin: bytes = b"", env: Mapping[str, str] | None = None, wall_s: float | None = None
     ) -> Result:
-        """Runs a command and keeps what it wrote."""
+        """Runs a command on the session's files, keeps the files that it changed, and returns its result.
+
+        `wall_s` replaces the session's time limit. Raises SandboxError if the session is closed.
+        """
         if self.closed:
             raise SandboxError("the session is closed: open another")
         limits = self.limits if wall_s is None else replace(self.limits, wall_s=wall_s)
@@ -64,7 +67,7 @@ class Session:
         self.files = files
 
     def diff(self) -> str:
-        """What changed since the session began, as a unified diff; files that are not text are named only."""
+        """Returns the changes since the session began as a unified diff; files that are not text are only named."""
         lines = []
         for path in sorted(self.files | self.begun_with):
             before, after = self.begun_with.get(path), self.files.get(path)
@@ -73,7 +76,7 @@ class Session:
         return "".join(lines)
 
     def snapshot(self) -> int:
-        """Keeps the files as they are; the number is for `restore`."""
+        """Keeps a copy of the files as they are, and returns its number for `restore`."""
         self.snapshots.append(dict(self.files))
         return len(self.snapshots) - 1
 
@@ -83,7 +86,7 @@ class Session:
         self.files = dict(self.snapshots[snapshot])
 
     def close(self) -> None:
-        """Nothing of a session outlives its runs, so this only forbids more of them; the backend stays."""
+        """Forbids further commands; the backend stays open, and nothing else of a session outlives its runs."""
         self.closed = True
 
     def __enter__(self) -> Session:

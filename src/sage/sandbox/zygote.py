@@ -1,4 +1,4 @@
-"""Sandboxes in milliseconds: a Python that is loaded once, inside namespaces, and forks into new ones for every run."""
+"""Sandboxes in milliseconds: a Python process, loaded once inside namespaces, forks into new ones for every run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WHY_NOT = (
 
 
 class Zygote:
-    """The backend for Python tasks. One run at a time; a zygote that fails is replaced at the next run.
+    """Backend for Python tasks, one run at a time; a zygote that fails is replaced at the next run.
 
     Example:
         >>> with Session(Zygote(), {"a.py": b"print(6 * 7)"}) as session:
@@ -56,7 +56,10 @@ class Zygote:
         return result
 
     def boot(self) -> socket.socket:
-        """Starts the zygote and waits until it is loaded."""
+        """Starts the zygote, waits until it is loaded, and returns the socket to it.
+
+        Raises SandboxError if it does not start.
+        """
         ours, theirs = socket.socketpair()
         number = theirs.fileno()
         words = [sys.executable, "-P", "-m", "sage.sandbox.inside.launcher", str(self.image.root), str(number)]
@@ -83,7 +86,7 @@ class Zygote:
         return frames.exactly(frames.before(deadline, channel.fileno(), channel.recv))
 
     def last_words(self) -> str:
-        """Why the launcher ended."""
+        """Returns the last line of the launcher's error output; '' if it does not end within a second."""
         assert self.process is not None
         with contextlib.suppress(subprocess.TimeoutExpired):
             _, text = self.process.communicate(timeout=1)
@@ -91,12 +94,12 @@ class Zygote:
         return ""
 
     def interrupt(self) -> None:
-        """Whoever waits for an answer sees the other side go, and closes."""
+        """Kills the zygote, so that the run in another thread ends as 'broken'."""
         if (process := self.process) is not None:
             process.kill()
 
     def close(self) -> None:
-        """Ends the zygote; everything inside ends with it."""
+        """Ends the zygote and everything in it."""
         if self.channel is not None:
             self.channel.close()
         if self.process is not None:
