@@ -1,4 +1,4 @@
-"""What runs inside a sandbox: a program of the image, which has nothing but the standard library, on Linux.
+"""The program that runs inside a sandbox, on Linux, with nothing but the standard library.
 
 `serve` is a zygote: a Python that has pytest and its like loaded, and forks a new sandbox for every request. `once` answers
 one request, in a sandbox that bubblewrap or Docker made. The command never has more rights than an ordinary user without

@@ -1,4 +1,4 @@
-"""`python -m inside serve DESCRIPTOR` or `python -m inside once`."""
+"""The program's command line: `python -m inside serve DESCRIPTOR` or `python -m inside once`."""
 
 import sys
 

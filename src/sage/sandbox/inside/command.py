@@ -1,4 +1,4 @@
-"""Becoming the command: everything that it must not have is given up first."""
+"""The step from supervisor to command: everything that the command must not have is given up first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from .request import ENVIRONMENT, Request
 
 
 def become_command(request: Request, run: Callable[[Request], NoReturn], *streams: int) -> NoReturn:
-    """Gives up all that the supervisor has and the command must not have, then runs it."""
+    """Gives up everything that the supervisor has and the command must not have, then runs the command; never returns.
+
+    `streams` are the descriptors that become its standard input, output and error.
+    """
     try:
         os.setsid()
         for place, descriptor in enumerate(streams):
@@ -53,7 +56,7 @@ def limit(limits: dict[str, float]) -> None:
 
 
 def execute(request: Request) -> NoReturn:
-    """As another program."""
+    """Replaces this process by the command's program; exits with 127 if that cannot be started."""
     env = ENVIRONMENT | request.env
     try:
         os.execvpe(request.argv[0], request.argv, env)

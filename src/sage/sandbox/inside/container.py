@@ -1,7 +1,7 @@
 """The first process of a container: the supervisor of one run after another.
 
-No command can kill or stop it, since it is the first of its namespace, nor look into it. When the caller is gone, its
-standard input ends, it ends, and the container with it.
+Commands can neither kill nor stop it, since it is the first of its namespace, nor look into it. When the caller is
+gone, its standard input ends, it ends, and the container with it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ GROUPS = "/sys/fs/cgroup"
 
 
 def serve_container() -> None:
-    """Answers on standard output what comes on standard input, until that ends or a run cannot be cleaned up."""
+    """Answers requests from standard input on standard output, until the input ends or a run cannot be cleaned up."""
     seen = enforced()
     kernel.hide_from_others()
     kernel.drop_privileges()
@@ -52,7 +52,7 @@ def send(descriptor: int, frame: bytes) -> None:
 
 
 def enforced() -> dict[str, object]:
-    """What the engine really did, as it is seen from here."""
+    """Returns the restrictions that the engine enforces, as they are seen from inside."""
     status = dict(line.split(":", 1) for line in read("/proc/self/status").splitlines() if ":" in line)
     with open("/proc/net/dev", encoding="ascii") as file:
         interfaces = [line.split(":")[0].strip() for line in file if ":" in line]
@@ -74,7 +74,10 @@ def enforced() -> dict[str, object]:
 
 
 def read(*paths: str) -> str:
-    """The first that is there: version 2 of control groups, or version 1."""
+    """Returns the text of the first path that exists, without blanks around it; '' if none does.
+
+    Paths come in pairs: version 2 of control groups, then version 1.
+    """
     for path in paths:
         if os.path.exists(path):
             with open(path, encoding="ascii") as file:
@@ -92,7 +95,7 @@ def size_of(folder: str) -> int:
 
 
 def swap() -> int | None:
-    """Bytes that may be used on top of the memory; None: as many as there are."""
+    """Returns the bytes of swap that may be used on top of the memory; None if there is no limit."""
     both = number(read(f"{GROUPS}/memory/memory.memsw.limit_in_bytes"))
     if both is not None:
         return both - (number(read(f"{GROUPS}/memory/memory.limit_in_bytes")) or 0)

@@ -15,7 +15,7 @@ Read = Callable[[int], bytes]
 
 
 class FrameError(ValueError):
-    """What came is not a frame, or came too late."""
+    """Error about bytes that are not a frame, or that did not come in time."""
 
 
 def packed(header: dict, blobs: Sequence[bytes]) -> bytes:
@@ -24,7 +24,10 @@ def packed(header: dict, blobs: Sequence[bytes]) -> bytes:
 
 
 def unpacked(read: Read, most: int) -> tuple[dict, list[bytes]]:
-    """The next frame of a reader that gives exactly the bytes asked for; `most` bounds all blobs together."""
+    """Reads the next frame and returns its header and blobs; `read` gives exactly the bytes asked for.
+
+    Raises FrameError if the frame is malformed, or if its blobs have more than `most` bytes together.
+    """
     magic, length = PREFIX.unpack(read(PREFIX.size))
     if magic != MAGIC or length > MOST_HEADER:
         raise FrameError("this is not a frame")
@@ -39,7 +42,10 @@ def unpacked(read: Read, most: int) -> tuple[dict, list[bytes]]:
 
 
 def exactly(receive: Callable[[int], bytes]) -> Read:
-    """A reader over a source that gives as many bytes as it has, and none at its end."""
+    """Returns a function that reads exactly `size` bytes from `receive`, which may give fewer at a time.
+
+    It raises FrameError if `receive` gives none, as at the end of a stream.
+    """
 
     def read(size: int) -> bytes:
         parts = []
@@ -55,7 +61,10 @@ def exactly(receive: Callable[[int], bytes]) -> Read:
 
 
 def before(deadline: float, descriptor: int, receive: Callable[[int], bytes]) -> Callable[[int], bytes]:
-    """`receive`, but an error after a moment on the monotonic clock."""
+    """Returns `receive` with a time limit: it raises FrameError if `descriptor` has nothing to read by `deadline`.
+
+    `deadline` is on the monotonic clock, in seconds.
+    """
     waiting = select.poll()
     waiting.register(descriptor, select.POLLIN)
 

@@ -1,4 +1,4 @@
-"""Python commands in an interpreter that has loaded what they import, instead of in a new one."""
+"""Python commands in an interpreter that has loaded their imports already, instead of in a new one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ OWN = [PACKAGE, *(f"{PACKAGE}.{name.removesuffix('.py')}" for name in os.listdir
 
 
 def execute_or_interpret(request: Request) -> NoReturn:
-    """In this very interpreter if the command is plain Python: everything it usually imports is loaded already."""
+    """Runs a plain Python command in this very interpreter, and any other as a program; never returns.
+
+    Everything that such a command usually imports is loaded here already.
+    """
     form = python_form(request)
     if form is None:
         execute(request)
@@ -29,7 +32,10 @@ def execute_or_interpret(request: Request) -> NoReturn:
 
 
 def python_form(request: Request) -> tuple[str, list[str], bool] | None:
-    """(option, its words, whether the work folder is importable), if this interpreter can do what a new one would."""
+    """Returns (option, its words, whether the work folder is importable) of a command that this interpreter can run.
+
+    The option is '-m', '-c' or, for a script, ''. None stands for all other commands.
+    """
     if request.argv[0] != "python" or any(name.startswith("PYTHON") for name in request.env):
         return None
     words = request.argv[1:]
@@ -43,7 +49,7 @@ def python_form(request: Request) -> tuple[str, list[str], bool] | None:
 
 
 def interpret(option: str, words: list[str], importable: bool, env: dict[str, str]) -> NoReturn:
-    """Does what `python OPTION WORDS` does, and ends as it does."""
+    """Does what `python OPTION WORDS` does, and exits with the same code."""
     os.environ.clear()
     os.environ.update(ENVIRONMENT | env)
     sys.stdin = sys.__stdin__ = os.fdopen(0, encoding="utf-8", closefd=False)
@@ -84,7 +90,7 @@ def main_module() -> dict:
 
 
 def forget_shadowed(folder: str) -> None:
-    """A new interpreter would import the work folder's files of these names; this one has others loaded."""
+    """Forgets loaded modules whose names occur in the folder: a new interpreter would import the folder's files."""
     with contextlib.suppress(OSError):
         names = {name.partition(".")[0] for name in os.listdir(folder)} - AT_START
         if not any(name in sys.modules for name in names):

@@ -40,9 +40,9 @@ def checked(what: str, result: int) -> int:
 
 
 def enter_namespaces(inner: int, *kinds: str) -> None:
-    """Moves this process to a new user namespace, in which it is `inner` and nobody else exists, and to others of its own.
+    """Moves this process to a new user namespace, where it has the id `inner`, and to new ones of the given kinds.
 
-    Of a new pid namespace the next child is the first process.
+    In a new pid namespace, the next child is the first process. Raises OSError if the kernel refuses.
     """
     user, group = os.getuid(), os.getgid()
     checked(f"new namespaces (user, {', '.join(kinds)})", libc().unshare(flags_of(kinds)))
@@ -50,7 +50,10 @@ def enter_namespaces(inner: int, *kinds: str) -> None:
 
 
 def fork_into_namespaces(inner: int, *kinds: str) -> int:
-    """`os.fork` and `enter_namespaces` in one; the child is the first process of a new pid namespace."""
+    """Forks like `os.fork`; the child is in new namespaces of the given kinds, where it has the id `inner`.
+
+    In a new pid namespace, the child is the first process. Raises OSError if the kernel refuses.
+    """
     user, group = os.getuid(), os.getgid()
     python = ctypes.pythonapi
     python.PyOS_BeforeFork()
@@ -70,7 +73,7 @@ def flags_of(kinds: Sequence[str]) -> int:
 
 
 def become(inner: int, user: int, group: int) -> None:
-    """Who this process is in a new user namespace, and who that is outside."""
+    """Maps the id `inner` of a new user namespace to the user and group that this process has outside."""
     for name, text in (("setgroups", "deny"), ("uid_map", f"{inner} {user} 1"), ("gid_map", f"{inner} {group} 1")):
         with open(f"/proc/self/{name}", "wb", buffering=0) as file:
             file.write(text.encode())
@@ -83,18 +86,18 @@ def mount(source: str, target: str, kind: str | None, flags: int, options: str =
 
 
 def mount_memory(target: str, megabytes: float, files: int) -> None:
-    """An empty folder of a limited size, which nobody else sees."""
+    """Mounts an empty folder in memory with a limited size and number of files, which no other namespace sees."""
     options = f"size={int(megabytes * 2**20)},nr_inodes={files},mode=0755"
     mount("tmpfs", target, "tmpfs", NO_SUID | NO_DEV, options)
 
 
 def mount_processes(target: str, options: str = "") -> None:
-    """The processes of this namespace, as files."""
+    """Mounts the processes of this namespace as files (/proc)."""
     mount("proc", target, "proc", NO_SUID | NO_DEV | NO_EXEC, options)
 
 
 def protect(target: str) -> None:
-    """Makes a bind mount read-only; the flags it has stay, as the kernel demands."""
+    """Makes a bind mount read-only and keeps its other flags, as the kernel demands."""
     has = os.statvfs(target).f_flag
     kept = {os.ST_NOSUID: NO_SUID, os.ST_NODEV: NO_DEV, os.ST_NOEXEC: NO_EXEC, os.ST_NOATIME: NO_ATIME}
     kept |= {os.ST_NODIRATIME: NO_DIR_ATIME, os.ST_RELATIME: REL_ATIME}
@@ -103,7 +106,7 @@ def protect(target: str) -> None:
 
 
 def change_root(folder: str) -> None:
-    """`folder`, a mount, becomes /; the old root is gone."""
+    """Makes `folder`, a mount, the root of this namespace; the old root is gone."""
     os.chdir(folder)
     checked("pivot_root", libc().syscall(PIVOT_ROOT[platform.machine()], b".", b"."))
     checked("umount", libc().umount2(b".", DETACH))
@@ -116,7 +119,7 @@ def control(option: int, value: int = 0, pointer: ctypes.Structure | None = None
 
 
 def hide_from_others() -> None:
-    """Others of the same user cannot look into this process or its files in /proc."""
+    """Keeps other processes of the same user from looking into this process or its files in /proc."""
     control(SET_DUMPABLE, 0)
 
 
@@ -129,12 +132,12 @@ def die_with_parent() -> None:
 
 
 def adopt_orphans() -> None:
-    """Processes below this one whose parent ends become its children."""
+    """Makes this process the parent of all processes below it whose own parent ends."""
     control(SET_CHILD_SUBREAPER, 1)
 
 
 def drop_privileges() -> None:
-    """No capability, and no way to get one."""
+    """Gives up all capabilities, and every way to get one."""
     control(SET_NO_NEW_PRIVILEGES, 1)
     for capability in range(LAST_CAPABILITY + 1):
         libc().prctl(DROP_FROM_BOUNDING, ctypes.c_ulong(capability), 0, 0, 0)  # fails past the last that exists
@@ -144,5 +147,5 @@ def drop_privileges() -> None:
 
 
 def filter_calls(program: bytes) -> None:
-    """Installs a seccomp program, for good; it must be preceded by `drop_privileges`."""
+    """Installs a seccomp program, which cannot be removed; call `drop_privileges` first."""
     control(SET_SECCOMP, SECCOMP_FILTER, Filter(len(program) // 8, program))

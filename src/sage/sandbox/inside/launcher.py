@@ -1,7 +1,7 @@
-"""Starts the zygote of an image in namespaces of its own: `python -m sage.sandbox.inside.launcher ROOT SOCKET`.
+"""The launcher of an image's zygote in namespaces of its own: `python -m sage.sandbox.inside.launcher ROOT SOCKET`.
 
-A program of its own, since namespaces are entered by a whole process. It needs no privilege where ordinary users may make
-user namespaces; as root it first becomes nobody.
+It is a program of its own because a whole process enters namespaces. It needs no privilege where ordinary users may
+make user namespaces; as root it first becomes nobody.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def build_root() -> None:
-    """The image, read-only, with a few devices and the processes of this namespace."""
+    """Makes the image, which is the current folder, the root: read-only, with a few devices and a /proc of its own."""
     kernel.mount("none", "/", None, kernel.RECURSIVE | kernel.PRIVATE)
     kernel.mount_memory("/tmp", 1, 100)
     os.mkdir(NEW_ROOT)

@@ -1,4 +1,4 @@
-"""What a supervisor is asked to do."""
+"""The request that a supervisor receives."""
 
 from __future__ import annotations
 

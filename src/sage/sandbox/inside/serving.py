@@ -1,4 +1,4 @@
-"""How a supervisor is reached: as a zygote's child, or for a single run."""
+"""Entry points of a supervisor: as a zygote's child, or for a single run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SAMPLE = "import pytest\n\n\n@pytest.mark.parametrize('x', [1, 2])\ndef test_it(
 
 
 def serve(descriptor: int) -> None:
-    """The zygote: a new sandbox for every request that comes, until the caller is gone."""
+    """Runs the zygote: forks a new sandbox for every request on the socket `descriptor`, until the caller closes it."""
     preload()
     caller = socket.socket(fileno=descriptor)
     caller.sendall(frames.packed({"ready": sys.version}, []))
@@ -39,7 +39,10 @@ def serve(descriptor: int) -> None:
 
 
 def preload() -> None:
-    """Loads all that a run of pytest loads; a child finds out what that is."""
+    """Imports all modules that a run of pytest imports, so that the forked children have them.
+
+    Exits if pytest fails.
+    """
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -67,13 +70,13 @@ def loaded_by_pytest() -> list[str]:
 
 
 def importable(name: str, module: ModuleType) -> bool:
-    """Whether another process can import it by its name."""
+    """Returns True if another process can import the module by its name."""
     found = getattr(module, "__spec__", None)
     return found is not None and found.name == name and (found.origin or "").startswith(("/usr", "built-in"))
 
 
 def answer(caller: socket.socket) -> NoReturn:
-    """In new namespaces, as their first process: the supervisor of one run."""
+    """Supervises one run as the first process of new namespaces, sends the answer to the caller, and exits."""
     try:
         kernel.hide_from_others()
         request = request_of(*frames.unpacked(frames.exactly(caller.recv), MOST_REQUEST))
@@ -93,7 +96,7 @@ def tell_failure(descriptor: int, text: str) -> None:
 
 
 def once() -> None:
-    """One request from standard input, its answer to standard output, in a sandbox that somebody else made."""
+    """Answers one request from standard input on standard output, in a sandbox that another program made."""
     kernel.hide_from_others()
     kernel.drop_privileges()
     kernel.adopt_orphans()

@@ -1,4 +1,4 @@
-"""What a command writes, kept within limits."""
+"""The output of a command, kept within limits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 
 
 class Kept:
-    """The beginning and the end of a stream, within a number of bytes."""
+    """The beginning and the end of a stream, at most `most` bytes together."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -33,7 +33,7 @@ class Kept:
 
 
 def read_some(descriptor: int, kept: Kept) -> bool:
-    """Whether there may be more."""
+    """Reads once from the descriptor and adds it to `kept`; returns False at the end of the stream."""
     try:
         part = os.read(descriptor, 2**16)
     except BlockingIOError:

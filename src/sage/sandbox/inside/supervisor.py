@@ -1,4 +1,4 @@
-"""Runs one command, watches over it, and tells how it ended."""
+"""The supervisor of one command: starts it, watches over it, and reports how it ended."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Ended(NamedTuple):
 
 
 def supervise(request: Request, run: Callable[[Request], NoReturn], caller: int) -> bytes:
-    """Runs the command on the files and returns the frame that tells how it ended."""
+    """Runs the command on the files and returns the frame with its exit code, output and changed files."""
     written = fill(request.files)
     ended = watch(request, run, caller)
     changed, skipped = changes(written, request.limits)
@@ -50,7 +50,7 @@ def supervise(request: Request, run: Callable[[Request], NoReturn], caller: int)
 
 
 def watch(request: Request, run: Callable[[Request], NoReturn], caller: int) -> Ended:
-    """Starts the command, keeps what it writes, and kills all it started when it ends or is over a limit."""
+    """Starts the command, keeps its output, and kills all that it started when it ends or exceeds a limit."""
     out, err, stdin = os.pipe(), os.pipe(), os.memfd_create("stdin")
     os.write(stdin, request.stdin)
     os.lseek(stdin, 0, os.SEEK_SET)
@@ -73,7 +73,10 @@ def watch(request: Request, run: Callable[[Request], NoReturn], caller: int) -> 
 
 
 def wait_for(child: int, streams: dict[int, Kept], caller: int, limits: dict[str, float], start: float) -> str:
-    """Until the command ends; the limit that it broke, or nothing."""
+    """Waits until the command ends or exceeds a limit; returns the name of that limit, or ''.
+
+    Kills everything and exits if the caller is gone.
+    """
     ended = os.pidfd_open(child)
     events = select.poll()
     for descriptor in (*streams, ended):
@@ -105,13 +108,13 @@ def wait_for(child: int, streams: dict[int, Kept], caller: int, limits: dict[str
 
 
 def kill_all() -> None:
-    """Everything but this process that it may kill: all else in its namespace, or all of its user."""
+    """Kills every process that this one may kill, except itself: all of its namespace, or all of its user."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(-1, signal.SIGKILL)
 
 
 def end_all() -> None:
-    """Until nothing is left to wait for; whatever was born meanwhile is killed, too."""
+    """Kills and reaps all children, also those born meanwhile, until none is left."""
     with contextlib.suppress(ChildProcessError):
         while True:
             kill_all()

@@ -1,4 +1,4 @@
-"""What a run uses: memory of all its processes, and files."""
+"""The resources that a run uses: memory of all its processes, and files."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ def processes() -> list[int]:
 
 
 def memory_mb(limit: float) -> float:
-    """Of all processes but this. Pages that several share count once, which takes longer to ask: only near the limit."""
+    """Returns the memory of all processes but this one, in MB.
+
+    Shared pages are counted once only if the sum is above `limit`, because that takes longer.
+    """
     found = sum(resident_mb(process) for process in processes())
     return found if found <= limit else sum(proportional_mb(process) for process in processes())
 
 
 def num_files() -> int:
-    """That the command made; a file takes memory even if nothing is in it."""
+    """Returns the number of files in the folder that has most of them; empty files take memory, too."""
     found = [os.statvfs(folder) for folder in (WORK, TEMPORARY, SHARED_MEMORY)]
     return max(folder.f_files - folder.f_ffree for folder in found)
 
@@ -36,7 +39,10 @@ def proportional_mb(process: int) -> float:
 
 
 def of_process(process: int, name: str) -> bytes:
-    """Zeros if the process is gone, or is a supervisor, which nobody may look into."""
+    """Returns the content of a file in /proc about a process.
+
+    Zeros if the process is gone or must not be looked into.
+    """
     try:
         with open(f"/proc/{process}/{name}", "rb") as file:
             return file.read()

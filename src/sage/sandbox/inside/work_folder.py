@@ -12,7 +12,7 @@ from .request import MOST_FILES, WORK
 
 
 def fill(files: dict[str, bytes]) -> dict[str, tuple[int, ...]]:
-    """Writes the files to the work folder; returns what identifies each as it was written."""
+    """Writes the files into the work folder and goes there; returns for each a mark that changes when the file does."""
     os.umask(0o022)
     os.chdir(WORK)
     folders = {""}
@@ -43,7 +43,10 @@ def is_file(path: str) -> bool:
 
 
 def changes(written: dict[str, tuple[int, ...]], limits: dict[str, float]) -> tuple[dict[str, bytes], list[str]]:
-    """The files that are new or not as they were written, and the paths that are left behind."""
+    """Returns the files that are new or differ from their marks in `written`, and the paths that were left out.
+
+    Links, devices, odd names and files beyond `disk_mb` in all are left out.
+    """
     changed: dict[str, bytes] = {}
     skipped: list[str] = []
     left = limits["disk_mb"] * 2**20
@@ -61,7 +64,10 @@ def changes(written: dict[str, tuple[int, ...]], limits: dict[str, float]) -> tu
 
 
 def walk(folder: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Everything below that is not a folder; links are never followed, and a folder that cannot be listed is left out."""
+    """Yields (path, entry) for everything below the folder that is not a folder itself, without following links.
+
+    Folders that cannot be listed, and those more than 100 levels deep, are skipped.
+    """
     with contextlib.suppress(OSError), os.scandir(folder or ".") as entries:
         for entry in sorted(entries, key=lambda entry: entry.name):
             path = f"{folder}/{entry.name}" if folder else entry.name
@@ -91,7 +97,10 @@ def without_links(path: str, flags: int) -> int:
 
 
 def empty(folder: str) -> None:
-    """Deletes what a run left, where the next one would find it. Folders in folders come up first: a path may be too long."""
+    """Deletes everything in the folder, so that the next run finds nothing.
+
+    Folders in folders are moved up first, because a path may be too long.
+    """
     left = [folder]
     for number in itertools.count():
         if not left:
