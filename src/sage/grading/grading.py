@@ -1,9 +1,9 @@
-"""Grades a tree of files: the agent's program, our tests, a fresh sandbox, and tests that must fail.
+"""Grading of a tree of files: the agent's program, our tests, a fresh sandbox, and tests that must fail.
 
-Only files that a repair may change are taken from the agent. Every expected test must be reported as passed in a signed
-report, and tests with random names that fail on purpose must be reported as failed, which patched assertions and patched
-reports do not do. Code under test and tests share a process: a program that looks for our plugin in memory to forge the
-report is not stopped by this, and neither is one that behaves as wanted only under test.
+Only files that a repair may change are taken from the agent. Every expected test must be reported as passed in a
+signed report, and tests with random names that fail on purpose must be reported as failed, which patched assertions
+and patched reports do not do. Code under test and tests share a process: a program that looks for our plugin in memory
+to forge the report is not stopped by this, and neither is one that behaves as wanted only under test.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RESERVED = ("conftest.py", "sitecustomize.py", "usercustomize.py")
 
 @dataclass(frozen=True, kw_only=True)
 class Grade:
-    """Whether a task is solved, and if not, why: `tests`, `tampered`, or how the run ended."""
+    """The grade of a tree of files: solved or not, and if not the reason: `tests`, `tampered`, or how the run ended."""
 
     solved: bool
     reason: str
@@ -38,12 +38,15 @@ class Grade:
 
 
 def graded_tree(task: Task, files: Files) -> dict[str, bytes]:
-    """What is graded: the agent's program and our tests. New files count if they are Python below an editable folder."""
+    """Returns the files to grade: those that the agent may change, and our tests instead of its own.
+
+    A new file counts if it is Python below an editable folder.
+    """
     return {path: content for path, content in files.items() if may_change(task, path)} | dict(task.graded)
 
 
 def may_change(task: Task, path: str) -> bool:
-    """Whether a file of this path is taken from an agent."""
+    """Returns True if a file of this path is taken from the agent."""
     return (
         is_editable(task.editable, path, task.test_roots)
         and (path in task.files or path.endswith(".py"))
@@ -61,8 +64,11 @@ def grade(
     *,
     unnamed: bool = False,
 ) -> Grade:
-    """Runs all tests on the agent's program in a fresh sandbox. With `unnamed`, tests of its files that are not expected by
-    name, such as inherited ones, run and must pass too."""
+    """Runs all tests on the agent's program in a fresh sandbox and returns the grade.
+
+    `shuffle` and `hash_seed` are seeds for the order of tests and for Python's hashes. With `unnamed`, tests that are
+    not expected by name, such as inherited ones, run and must pass, too.
+    """
     chooser = random.Random(secrets.randbits(64))
     tree = graded_tree(task, files)
     place = chooser.choice(task.tests)
@@ -84,22 +90,29 @@ def grade(
 
 
 def missing(report: Report, expected: Mapping[str, int]) -> frozenset[str]:
-    """Expected test functions of which a case failed or was not reported."""
+    """Returns the expected test functions of which a case failed or was not reported.
+
+    `expected` has their numbers of cases.
+    """
     worst, cases = report.functions(), report.cases()
     return frozenset(test for test, count in expected.items() if worst.get(test) != "passed" or cases[test] < count)
 
 
 def unnamed_failures(report: Report, expected: Iterable[str]) -> set[str]:
-    """Other test functions of which a case did not pass, and files without expected ones that could not be collected."""
+    """Returns test functions outside of `expected` of which a case did not pass, and files that failed to load.
+
+    Files with expected tests are left out, as those are missing then.
+    """
     known = set(expected)
     files = {path for path in report.broken if not any(test.startswith(f"{path}::") for test in known)}
     return files | {function_of(test) for test, found in report.tests.items() if found.outcome != "passed"} - known
 
 
 def limits_of(task: Task) -> Limits:
-    """Three times the processor time of the repaired program and a second; wall time for a machine with much other work.
+    """Returns the limits of a task's grading: three times the processor time of the repaired program, and a second.
 
-    A container that starts Python for every run on two cores under a load of eight was seen to need more than four seconds.
+    Wall time allows for a machine with much other work: a container that starts Python for every run on two cores
+    under a load of eight was seen to need more than four seconds.
     """
     cpu_s = 1 + math.ceil(3 * task.seconds)
     return replace(task.limits, cpu_s=cpu_s, wall_s=min(30.0, 10.0 + 20 * task.seconds), disk_mb=128)

@@ -1,4 +1,4 @@
-"""What pytest reports, signed. This file is copied into the sandbox with its settings and loaded as a plugin.
+"""Plugin of pytest that signs its report; it is copied into the sandbox with its settings.
 
 The code under test runs in the same process. The plugin therefore takes what it needs before that code is imported,
 removes its own file, which holds the key, and signs the report, so that a report written or changed by anybody else is
@@ -23,7 +23,7 @@ RANK = {"passed": 0, "skipped": 1, "failed": 2}
 
 
 class Recorder:
-    """Outcome, error and, if profiled, the functions called by each test."""
+    """Recorder of each test's outcome and error and, with `profile`, of the functions that the test called."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class Recorder:
 
 
 def signed_writer(key: bytes, path: str) -> Callable[[dict], None]:
-    """Writes values behind their signature, with functions that nobody can replace later."""
+    """Returns a function that writes values as signed JSON to `path`, with functions that nobody can replace later."""
     dumps, digest, open_file, write, close = json.dumps, hmac.digest, os.open, os.write, os.close
 
     def finish(values: dict) -> None:

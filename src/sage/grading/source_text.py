@@ -14,11 +14,11 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class SourceError(ValueError):
-    """Source that is not Python: the sentence says where."""
+    """Error about source that is not Python; the message says where."""
 
 
 class SourceText:
-    """Source, its tree, and where every node of it lies."""
+    """Python source with its syntax tree and the position of every node; raises SourceError if it is not Python."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -40,19 +40,19 @@ class SourceText:
         return self.raw[start:end].decode()
 
     def position(self, offset: int) -> tuple[int, int]:
-        """Line from 1 and column from 0 (in bytes), as the tree counts them."""
+        """Returns line (from 1) and column (from 0, in bytes) of an offset in bytes, as the syntax tree counts them."""
         line = bisect_right(self.starts, offset, hi=len(self.starts) - 1)
         return line, offset - self.starts[line - 1]
 
     def indent(self, node: ast.stmt) -> str | None:
-        """What stands before a statement on its line; None if that is more than white space."""
+        """Returns the white space before a statement on its line; None if something else stands before it."""
         start = self.starts[node.lineno - 1]
         before = self.raw[start : start + node.col_offset].decode()
         return before if not before.strip() else None
 
 
 def blank_comments(source: str) -> bytes:
-    """The bytes of the source with spaces for comments, so that an operator is not found in one."""
+    """Returns the bytes of the source with spaces in place of comments, so that no operator is found in one."""
     lines = source.encode().splitlines(keepends=True)
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
@@ -64,7 +64,7 @@ def blank_comments(source: str) -> bytes:
 
 
 def functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, FunctionNode]]:
-    """All functions with their qualified names, in the order of the source."""
+    """Yields (qualified name, node) for all functions, in the order of the source."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
             name = f"{prefix}{node.name}"

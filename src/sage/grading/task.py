@@ -12,7 +12,7 @@ LIMITS = Limits()
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """A program that is broken in a known way, with tests to see and tests that grade."""
+    """A program that is broken in a known way, with tests that the agent sees and tests that grade."""
 
     id: str
     family: str
@@ -36,7 +36,7 @@ class Task:
 
     @property
     def command(self) -> tuple[str, ...]:
-        """Runs the tests that an agent may see."""
+        """Returns the command that runs the tests which an agent may see."""
         return ("python", "-m", "pytest", "-q", *self.visible_tests)
 
     def repaired(self) -> dict[str, bytes]:

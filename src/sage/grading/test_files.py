@@ -1,4 +1,4 @@
-"""Test files in two forms: what an agent sees, without the hidden tests, and what grades it, with traps for cheating."""
+"""Test files in two forms: without the hidden tests for the agent, and with traps for cheating for the grading."""
 
 from __future__ import annotations
 
@@ -54,14 +54,19 @@ def {name}_6():
 
 
 def is_hidden(source: str, path: str, test: str, share: float) -> bool:
-    """Whether a test function is hidden: by its name, so that inherited tests are hidden wherever they run."""
+    """Returns True if a test function is hidden, which depends on `source` and its name alone.
+
+    About a `share` of them is.
+
+    Inherited tests are therefore hidden wherever they run. Files named test_hidden* are hidden as a whole.
+    """
     if PurePosixPath(path).name.startswith(HIDDEN_FILE):
         return True
     return hashlib.sha256(f"{source}:{test}".encode()).digest()[0] < 256 * share
 
 
 def name_of_test(test: str) -> str:
-    """The name of the function in the id of a test."""
+    """Returns the name of the function in a test's id."""
     return test.split("[", 1)[0].rsplit("::", 1)[-1]
 
 
@@ -70,7 +75,7 @@ def is_test_function(node: ast.AST) -> TypeGuard[FunctionNode]:
 
 
 def without_hidden(content: bytes, source: str, path: str, share: float) -> bytes | None:
-    """The file without its hidden tests; None if nothing is left to see."""
+    """Returns a test file without its hidden tests; None if no other test is left."""
     if PurePosixPath(path).name.startswith(HIDDEN_FILE):
         return None
     text = SourceText(content.decode())
@@ -93,7 +98,7 @@ def bodies(tree: ast.AST) -> list[list[ast.stmt]]:
 
 
 class Guard(ast.NodeTransformer):
-    """Lets assertions about equality and membership look at what they compare."""
+    """Rewriter of a syntax tree: assertions about equality and membership then check the values that they compare."""
 
     def __init__(self) -> None:
         self.asserting = False
@@ -144,7 +149,10 @@ def looked_at(node: ast.expr) -> ast.expr:
 
 
 def guarded(content: bytes) -> bytes:
-    """A test file whose assertions are not deceived by values that are equal to everything."""
+    """Returns a test file whose assertions are not deceived by values that are equal to everything.
+
+    Raises SyntaxError or ValueError if the file is not Python.
+    """
     tree = ast.parse(content)
     tree = ast.fix_missing_locations(Guard().visit(tree))
     first = 0
@@ -157,8 +165,10 @@ def guarded(content: bytes) -> bytes:
 
 
 def with_canaries(content: bytes, chooser: random.Random, equal: str = EQUAL) -> tuple[bytes, list[str]]:
-    """A test file with tests that must fail, named like its own, and their ids below the file. `equal` is a function that
-    compares in one of them: the guard's, or another where the file is not guarded."""
+    """Returns a test file with added tests that must fail, named like its own, and the ids of these below the file.
+
+    `equal` is a function with which one of them compares: the guard's, or another if the file is not guarded.
+    """
     found = re.findall(rb"^ *(?:async )?def (test[A-Za-z0-9_]*)\(", content, re.MULTILINE)  # in whatever encoding
     own = sorted({name.decode() for name in found}) or ["test_value"]
     name = f"{chooser.choice(own)}_{chooser.choice('abcdefghkmnprstw')}{chooser.randrange(10_000)}"

@@ -1,4 +1,4 @@
-"""Runs tests in a sandbox and reads the signed report."""
+"""Runs of tests in a sandbox, and their signed reports."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OPTIONS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """One test: `passed`, `failed` or `skipped`; the error of a failed one; the functions that it called."""
+    """The outcome of one test: `passed`, `failed` or `skipped`, with a failed one's error and the functions called."""
 
     outcome: str
     seconds: float = 0.0
@@ -44,7 +44,7 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What the tests did. Without a valid report, `tests` is empty and `problem` says why."""
+    """The outcomes of a run of tests; without a valid report, `tests` is empty and `problem` says why."""
 
     tests: Mapping[str, Outcome] = field(default_factory=dict)
     broken: Mapping[str, str] = field(default_factory=dict)  # files that could not be collected
@@ -52,7 +52,7 @@ class Report:
     result: Result
 
     def functions(self) -> dict[str, str]:
-        """Test functions with the worst outcome of their cases."""
+        """Returns for each test function 'failed' if one of its cases failed, else the outcome of its last case."""
         worst: dict[str, str] = {}
         for test, outcome in self.tests.items():
             name = function_of(test)
@@ -60,7 +60,7 @@ class Report:
         return worst
 
     def cases(self, outcome: str = "passed") -> dict[str, int]:
-        """How many cases of each test function had an outcome."""
+        """Returns for each test function the number of its cases that had this outcome."""
         counts: dict[str, int] = {}
         for test, found in self.tests.items():
             counts[function_of(test)] = counts.get(function_of(test), 0) + (found.outcome == outcome)
@@ -68,7 +68,7 @@ class Report:
 
 
 def function_of(test: str) -> str:
-    """The id of a test without the parameters of its case."""
+    """Returns the id of a test without the parameters of its case."""
     return test.split("[", 1)[0]
 
 
@@ -84,8 +84,10 @@ def run_tests(
     only: Sequence[str] | None = None,
     options: Sequence[str] = (),
 ) -> Report:
-    """Runs test files once, all their tests or only some functions. A hash seed starts a new interpreter; `options` are
-    pytest's, after our own."""
+    """Runs test files once in the sandbox, all their tests or the functions `only`, and returns the report.
+
+    A `hash_seed` starts a new interpreter; `shuffle` is a seed for the order; `options` for pytest come after our own.
+    """
     argv = ("python", "-m", "pytest", *OPTIONS, *options, "-c", "pytest.ini", *targets)
     if hash_seed is not None:
         argv = ("sh", "-c", f'PYTHONHASHSEED={hash_seed} exec "$@"', "sh", *argv)
@@ -104,8 +106,11 @@ def run_recorded(
     only: Sequence[str] | None = None,
     kept: Sequence[str] = (),
 ) -> Report:
-    """Runs a command that ends with words for pytest, to which our plugin is added. Test functions of `kept` run even if
-    options such as -k leave them out."""
+    """Runs a command that ends with arguments for pytest, adds our plugin to it, and returns the report.
+
+    Test functions of `kept` run even if options such as -k leave them out; `only` leaves out all others (None: no
+    others).
+    """
     key, name = secrets.token_bytes(32), f"sage_{secrets.token_hex(8)}"
     report = f".{name}.json"
     chosen = None if only is None else list(only)

@@ -1,4 +1,4 @@
-"""Self-consistency: an answer that a model gives again and again is more likely right."""
+"""Self-consistency: a verifier that passes an answer which the model gives again and again."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from sage.verifiers.verifier import Answer, Opinion, VerifierError
 
 
 class SelfConsistency:
-    """Passes an answer that at least a share of `agree` of all answers (itself among them) repeat, but for blanks and case."""
+    """Verifier that passes an answer if at least a share `agree` of all answers, itself included, are equal to it.
+
+    Blanks and case do not matter; without other answers it says 'unknown'.
+    """
 
     needs_caller = True
 

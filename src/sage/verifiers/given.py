@@ -1,4 +1,4 @@
-"""A verifier whose verdict comes from the caller: a judge that the caller asks."""
+"""A verifier whose verdict comes from the caller, who asks a judge."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from sage.verifiers.verifier import Answer, Opinion
 
 
 class Judged:
-    """The verdict of a judge: a function that the caller gives to `Router.cascade`, or a verdict that it reports."""
+    """Verifier that always says 'unknown', as a judge of the caller gives the verdict.
+
+    The judge is a function given to `Router.cascade`, or its verdict is reported.
+    """
 
     needs_caller = True
 

@@ -1,4 +1,4 @@
-"""Verifiers by name: those of sage, and those that an installed package declares as an entry point of `sage.verifiers`."""
+"""Verifiers by name: sage's own, and those that installed packages declare as entry points of `sage.verifiers`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BUILT_IN: dict[str, Callable[..., Verifier]] = {
 
 @cache
 def declared() -> dict[str, EntryPoint]:
-    """Of installed packages; nothing is imported to find them."""
+    """Returns the entry points that installed packages declare, by name; imports none of them."""
     return {point.name: point for point in entry_points(group=GROUP)}
 
 
@@ -37,7 +37,7 @@ def names() -> list[str]:
 
 
 def build(name: str, settings: dict) -> Verifier:
-    """The verifier of a name with its settings; a mistake is one sentence."""
+    """Returns the verifier of a name with these settings; raises VerifierError if a setting is unknown or wrong."""
     factory = BUILT_IN[name] if name in BUILT_IN else imported(declared()[name])
     known = list(inspect.signature(factory).parameters)
     for key in settings:

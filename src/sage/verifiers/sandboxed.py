@@ -1,4 +1,4 @@
-"""Tests that run what a model wrote: in a sandbox that holds, or not at all."""
+"""A verifier that runs tests on a model's answer, in a sandbox that holds or not at all."""
 
 from __future__ import annotations
 
@@ -30,12 +30,14 @@ OPENED: dict[tuple[int, str], Backend | str] = {}  # by process and name; a text
 
 
 class SandboxTests:
-    """Passes an answer on which all tests pass, in a sandbox; without files and a command, it waits for the caller's verdict.
+    """Verifier that passes an answer on which all tests pass in a sandbox.
 
     `files` are texts by their names, for the tests of a single task, or, in models.yaml, a list of files and folders.
-    Without a command, every test function of the `test_*.py` files must be reported as passed by pytest in a signed report, and
-    tests that we add must fail: an answer that ends the process, skips tests or patches assertions does not pass. With a command,
-    its exit code counts, so that an answer which ends the process with 0 passes.
+    Without `files` and `command` it leaves the verdict to the caller.
+
+    Without a command, pytest must report every test function of the `test_*.py` files as passed in a signed report,
+    and tests that we add must fail: an answer that ends the process, skips tests or patches assertions does not pass.
+    With a command, its exit code counts, so an answer that ends the process with 0 passes.
 
     Example:
         >>> checks = SandboxTests({"test_add.py": "from answer import add\\n\\ndef test_add():\\n    assert add(2, 3) == 5\\n"})
@@ -129,7 +131,7 @@ class SandboxTests:
         return Limits(cpu_s=cpu_s, wall_s=WALL * self.time_limit_s, memory_mb=math.ceil(self.memory_mb), disk_mb=128)
 
     def problem(self) -> str:
-        """Why nothing can be run here, if so."""
+        """Returns the reason why nothing can be run here; '' if tests can run, or if there are none."""
         if not self.runs:
             return ""
         with borrowed(self.sandbox) as backend:
@@ -137,7 +139,7 @@ class SandboxTests:
 
 
 def opinion(result: Result, passed: bool, told: str) -> Opinion:
-    """A run that failed by itself, or that waited for the processor, says nothing about the answer."""
+    """Returns the opinion that follows from a run; 'unknown' if the sandbox failed or the wall time ran out."""
     if result.ended_by in ("broken", "wall_s"):
         return Opinion("unknown", f"ended by {result.ended_by}")
     return Opinion(
@@ -146,7 +148,10 @@ def opinion(result: Result, passed: bool, told: str) -> Opinion:
 
 
 def contents(files: object) -> dict[str, bytes]:
-    """Texts by their names, or the files of a list of files and folders, each under its own name."""
+    """Returns the content of files by name, from texts by name or from a list of files and folders.
+
+    Raises VerifierError if a path does not exist or two files have the same name.
+    """
     if isinstance(files, dict) and all(
         isinstance(name, str) and isinstance(files[name], str | bytes) for name in files
     ):
@@ -174,7 +179,10 @@ def contents(files: object) -> dict[str, bytes]:
 
 @contextmanager
 def borrowed(name: str) -> Iterator[Backend | str]:
-    """The backend of this process, opened once; or why there is none."""
+    """Yields the backend of that name, which each process opens once, or a sentence that says why there is none.
+
+    Only one thread has it at a time.
+    """
     from sage.sandbox import SandboxError, choose
 
     with GUARD:
@@ -188,7 +196,10 @@ def borrowed(name: str) -> Iterator[Backend | str]:
 
 
 def expected_tests(files: Mapping[str, bytes]) -> dict[str, int]:
-    """The test functions of test files as pytest names them, each with the least number of its cases."""
+    """Returns the test functions of the test files by their ids in pytest, each with 1, the least number of its cases.
+
+    Raises VerifierError if there are none, or if a test file is not Python.
+    """
     expected: dict[str, int] = {}
     for path, content in files.items():
         if not is_test_file(path):

@@ -1,8 +1,9 @@
-"""Checks of Python source that never run it: the compiler's, a linter's, a type checker's.
+"""Verifiers of Python source that never run it: the compiler's, a linter's and a type checker's.
 
-Each is another program with a time limit, in an empty folder, so that no answer can hang or crash the process that routes. None
-of them executes the source: `compile` only translates, ruff and pyrefly only read, and mypy would load plugins from a
-configuration file, of which none is read. ruff gets `--isolated`, mypy an empty `--config-file`, pyrefly a file of its own.
+Each is another program with a time limit, in an empty folder, so that no answer can hang or crash the process that
+routes. None of them executes the source: `compile` only translates, ruff and pyrefly only read, and mypy would load
+plugins from a configuration file, of which none is read. ruff gets `--isolated`, mypy an empty `--config-file`,
+pyrefly a file of its own.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ CHECKERS = {
 
 
 def python_source(text: str) -> str:
-    """The fenced Python blocks of an answer, else those that name no language, else all of it. The last may lack its end."""
+    """Returns an answer's fenced Python blocks, else its blocks without a language, else all of it.
+
+    The end of the last fence may be missing.
+    """
     fenced = FENCED.findall(text)
     blocks = [inside for language, inside in fenced if language.lower() in LANGUAGES]
     blocks = blocks or [inside for language, inside in fenced if not language]
@@ -42,7 +46,7 @@ def python_source(text: str) -> str:
 
 
 class SourceCheck:
-    """A program that reads the source and answers with its exit code: 0 passed, 1 failed, anything else unknown."""
+    """Verifier by a program that reads the source: exit code 0 means passed, 1 failed, anything else unknown."""
 
     def __init__(self, tool: str, arguments: list[str], time_limit_s: object) -> None:
         if isinstance(time_limit_s, bool) or not isinstance(time_limit_s, int | float) or not time_limit_s > 0:
@@ -78,14 +82,17 @@ class SourceCheck:
 
 
 class Syntax(SourceCheck):
-    """Passes source that this Python can compile; it is not run."""
+    """Verifier that passes source which this Python can compile; it is not run."""
 
     def __init__(self, time_limit_s: float = TIME_LIMIT_S) -> None:
         super().__init__(PYTHON, ["-I", "-S", "-W", "ignore", "-c", COMPILE], time_limit_s)
 
 
 class Lint(SourceCheck):
-    """Passes source in which ruff finds nothing of the given rules: by default errors of syntax and of names."""
+    """Verifier that passes source in which ruff finds nothing against the rules `select`.
+
+    By default, syntax and names.
+    """
 
     def __init__(self, select: object = None, time_limit_s: float = TIME_LIMIT_S) -> None:
         rules = ["E9", "F"] if select is None else select
@@ -96,7 +103,7 @@ class Lint(SourceCheck):
 
 
 class Types(SourceCheck):
-    """Passes source in which a type checker finds no error; an import that it cannot find is none."""
+    """Verifier that passes source in which a type checker finds no error; imports that it cannot find are none."""
 
     def __init__(self, tool: object = "pyrefly", time_limit_s: float = TIME_LIMIT_S) -> None:
         if tool not in CHECKERS:
@@ -105,7 +112,7 @@ class Types(SourceCheck):
 
 
 def found(tool: str) -> str | None:
-    """The program, beside this Python or on the path."""
+    """Returns the path of a program beside this Python or on PATH; None if it is not installed."""
     if tool == PYTHON:
         return sys.executable or None
     return shutil.which(tool, path=str(Path(sys.executable).parent)) or shutil.which(tool)

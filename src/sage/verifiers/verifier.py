@@ -1,4 +1,4 @@
-"""What a verifier is: it looks at an answer and says passed, failed or unknown, and where it has that from."""
+"""The protocol of verifiers: from an answer to 'passed', 'failed' or 'unknown', with the source of that verdict."""
 
 from __future__ import annotations
 
@@ -16,32 +16,35 @@ Said = bool | str | None  # true, false, a word of WORDS, or None for unknown
 
 
 class VerifierError(ValueError):
-    """A verifier that cannot be used: the sentence says which, and the fix."""
+    """Error about a verifier that cannot be used; the message says which, and the fix."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What a model answered."""
+    """A model's answer, with other answers of the same model to the same task if there are any."""
 
     text: str
     samples: tuple[str, ...] = ()  # other answers of the same model to the same task
 
 
 class Opinion(NamedTuple):
-    """A word of WORDS, and who says so and why."""
+    """A verdict ('passed', 'failed' or 'unknown') and its source: who gave it and why."""
 
     verdict: str
     source: str = ""
 
 
 class Verifier(Protocol):
-    """Runs what a model wrote in a sandbox or not at all; an answer it cannot judge is 'unknown'."""
+    """Protocol of a verifier, which says 'unknown' of an answer that it cannot judge.
+
+    It runs a model's code in a sandbox or not at all.
+    """
 
     def verify(self, answer: Answer) -> Opinion: ...
 
 
 def judges_alone(verifier: Verifier) -> bool:
-    """Whether it looks at an answer itself; those with `needs_caller` only know what a caller tells them."""
+    """Returns True if the verifier looks at answers itself; one with `needs_caller` needs a verdict from the caller."""
     return not getattr(verifier, "needs_caller", False)
 
 
@@ -49,7 +52,10 @@ Judge = Callable[[Answer], Said]
 
 
 def said(name: str, value: object, source: str) -> Verdict:
-    """A verdict from what somebody gave for it."""
+    """Returns the verdict that a value stands for: True, False, None (unknown), 'passed', 'failed' or 'unknown'.
+
+    Raises RecordError for any other value.
+    """
     if value is None or isinstance(value, bool):
         value = {None: "unknown", True: "passed", False: "failed"}[value]
     if not isinstance(value, str) or value not in WORDS:
@@ -60,7 +66,10 @@ def said(name: str, value: object, source: str) -> Verdict:
 def verify(
     answer: Answer | None, verifiers: Mapping[str, Verifier | Judge], given: Mapping[str, Said]
 ) -> tuple[Verdict, ...]:
-    """The verdicts that were given, and those of the verifiers that nobody spoke for; without an answer, none of these."""
+    """Returns the given verdicts, then those of all verifiers without a given one.
+
+    Without an answer, returns the given verdicts alone.
+    """
     verdicts = [said(name, value, "given by the caller") for name, value in given.items()]
     if answer is not None:
         verdicts += [ask(name, verifier, answer) for name, verifier in verifiers.items() if name not in given]
@@ -68,7 +77,7 @@ def verify(
 
 
 def ask(name: str, verifier: Verifier | Judge, answer: Answer) -> Verdict:
-    """Never raises: whatever goes wrong, the answer is unverified."""
+    """Returns one verifier's verdict on the answer; 'unknown' if it raises one of VERIFIER_FAILURES."""
     try:
         if callable(verifier):
             return said(name, verifier(answer), "a function of the caller")
