@@ -1,4 +1,4 @@
-"""Serves one local model on a loopback port, from a process of its own with one thread for its arithmetic."""
+"""The server of one local model: a process of its own, on a loopback port, with one thread for its arithmetic."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CONTEXT = 8192  # tokens of prompt and answer together
 
 @dataclass(frozen=True, kw_only=True)
 class LocalServer:
-    """A model that answers at `url`, a base URL as SDKs take it; it ends with `close()` or with this process."""
+    """A running local model, which answers at the base URL `url`; it ends with `close()` or with this process."""
 
     name: str
     url: str
@@ -47,7 +47,10 @@ class LocalServer:
 def start(
     name: str, *, registry: Registry | None = None, context: int = CONTEXT, start_s: float = START_S
 ) -> LocalServer:
-    """Starts the server of a model that `sage models add` has named, and returns when it answers.
+    """Starts the server of a model that `sage models add` has named, and returns it when it answers.
+
+    `context` is in tokens, `start_s` in seconds. Raises LocalModelError if the model is unknown, changed or does not
+    start.
 
     Example:
         >>> with start("small") as server:
@@ -81,7 +84,7 @@ def serve(model: LocalModel, *, context: int = CONTEXT, start_s: float = START_S
 
 
 def first_line(process: subprocess.Popen[bytes], start_s: float) -> str:
-    """What the program says when it is ready; nothing if it ended or took too long."""
+    """Returns the line that the program prints when it is ready; '' if it ended or was not ready in `start_s` seconds."""
     assert process.stdout is not None
     alarm = threading.Timer(start_s, process.kill)
     alarm.start()
@@ -92,7 +95,7 @@ def first_line(process: subprocess.Popen[bytes], start_s: float) -> str:
 
 
 def reason(process: subprocess.Popen[bytes], errors: IO[bytes], start_s: float) -> str:
-    """Its last words; a process that we had to end has none that say why."""
+    """Returns the last line of errors of a process that failed; if we had to end it, a sentence with its exit code."""
     errors.seek(0)
     lines = errors.read().decode(errors="replace").strip().splitlines()
     if process.returncode == 1 and lines:

@@ -1,7 +1,7 @@
 """The process of one local model: `python -m sage.local_models.host_program SETTINGS`, started by `host.py`.
 
-It says its address on standard output when it can answer, and ends when its standard input does, which happens when the
-process that started it closes it or dies in whatever way.
+It prints its address on standard output when it can answer, and ends when its standard input does, which happens when
+the process that started it closes it or dies in whatever way.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The GGUF files that this user has named, each with the hash it had; one small file per name."""
+"""The GGUF files that a user has named, each with its hash at that time; one small file per name."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class LocalModelError(ValueError):
-    """A model that cannot be named or served: the sentence says which, and the fix."""
+    """Error about a model that cannot be named or served; the message says which, and the fix."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LocalModel:
-    """A file and what it was when it was added. Size and time tell whether it must be hashed again."""
+    """A GGUF file as it was when it was added; size and time tell whether it must be hashed again."""
 
     name: str
     file: str
@@ -37,7 +37,7 @@ class LocalModel:
 
 
 class Registry:
-    """The names of one user. Every name is a file of its own, so that two commands at once lose nothing.
+    """The local models of one user; every name is a file of its own, so that two commands at once lose nothing.
 
     Example:
         >>> registry = Registry()
@@ -48,7 +48,10 @@ class Registry:
         self.folder = local_models_folder() if folder is None else folder
 
     def add(self, name: str, file: Path, sha256: str) -> LocalModel:
-        """Names a file after its beginning and its hash were checked."""
+        """Gives a file a name, after its format and its SHA-256 were checked.
+
+        Raises LocalModelError if one is wrong.
+        """
         if not NAME.fullmatch(name):
             raise LocalModelError(
                 f"NAME={name!r} must be lower-case letters, digits, '.', '_' and '-', at most 64, such as qwen-0.5b"
@@ -68,11 +71,11 @@ class Registry:
         return model
 
     def models(self) -> list[LocalModel]:
-        """All of them, by name."""
+        """Returns all models that the user has named, by name."""
         return [self.read(path) for path in sorted(self.folder.glob("*.json"))]
 
     def get(self, name: str) -> LocalModel:
-        """The model that was given this name, or that of an installed package."""
+        """Returns the model of this name, or that of an installed package; raises LocalModelError if there is none."""
         path = self.path(name)
         known_name = NAME.fullmatch(name) and path.is_file()
         if not known_name and (found := packaged(name)) is not None:
@@ -86,7 +89,10 @@ class Registry:
         return self.read(path)
 
     def remove(self, name: str) -> LocalModel:
-        """Forgets a name; the file stays where it is."""
+        """Forgets a name and returns its model; the file stays where it is.
+
+        Raises LocalModelError if the user has given no such name.
+        """
         model = self.get(name)
         if not self.path(name).is_file():
             raise LocalModelError(f"{name!r} is that of a Python package, which nobody named: uninstall the package")
@@ -94,7 +100,7 @@ class Registry:
         return model
 
     def ready(self) -> str | None:
-        """Returns the name of a model, if there is one and the program that serves it; its hash is checked when it starts."""
+        """Returns the name of a model that can be served, or None; its hash is only checked when it starts."""
         if importlib.util.find_spec("xllamacpp") is None:
             return None
         for name in [*(path.stem for path in sorted(self.folder.glob("*.json"))), *PACKAGED]:
@@ -104,7 +110,10 @@ class Registry:
         return None
 
     def checked(self, name: str) -> LocalModel:
-        """The model, if its file is still the one that was added; hashed only if size or time changed."""
+        """Returns the model, after a check that its file is the one that was added; raises LocalModelError if not.
+
+        The file is hashed only if its size or time changed.
+        """
         model = self.get(name)
         file = Path(model.file)
         check_gguf(file)
@@ -127,7 +136,7 @@ class Registry:
 
 
 def packaged(name: str) -> LocalModel | None:
-    """The model of an installed package; without a time, so that its file is hashed before it is served."""
+    """Returns the model of an installed package, or None; it has no time, so its file is hashed before it is served."""
     module, sha256 = PACKAGED.get(name, ("", ""))
     spec = importlib.util.find_spec(module) if module else None
     if spec is None or spec.origin is None:

@@ -19,11 +19,14 @@ SUFFIXES = (".parquet", ".npz")
 
 
 class OutcomeFileError(ValueError):
-    """A file that cannot be read or written: the sentence names it and the fix."""
+    """Error about a file that cannot be read or written; the message names the file and the fix."""
 
 
 def write_columns(path: Path, columns: dict[str, np.ndarray], metadata: dict) -> None:
-    """Writes one file, complete or not at all."""
+    """Writes columns and metadata to one .parquet or .npz file, which is complete or not there.
+
+    Raises OutcomeFileError for other suffixes, or without pyarrow for .parquet.
+    """
     check_suffix(path)
     description = json.dumps(metadata, sort_keys=True)
     if path.suffix == ".npz":
@@ -41,7 +44,10 @@ def write_columns(path: Path, columns: dict[str, np.ndarray], metadata: dict) ->
 
 
 def read_columns(path: Path) -> tuple[dict[str, np.ndarray], dict]:
-    """The columns and the description that `write_columns` wrote."""
+    """Reads the columns and the metadata that `write_columns` wrote.
+
+    Raises OutcomeFileError if the file is missing, damaged or not an outcome table.
+    """
     check_suffix(path)
     if not path.is_file():
         raise OutcomeFileError(f"{path}: there is no such file: make it with `sage data import`")
@@ -77,7 +83,7 @@ def read_parquet(path: Path) -> tuple[dict[str, np.ndarray], str]:
 
 
 def open_parquet(path: Path) -> pa.Table:
-    """Any Parquet file."""
+    """Reads any Parquet file; raises OutcomeFileError if it is missing or damaged, or if pyarrow is not installed."""
     pa, pq = load_pyarrow()
     if not path.is_file():
         raise OutcomeFileError(f"{path}: there is no such file: check the path")
@@ -88,7 +94,7 @@ def open_parquet(path: Path) -> pa.Table:
 
 
 def load_pyarrow():
-    """The modules pyarrow and pyarrow.parquet, which are an extra."""
+    """Returns the modules pyarrow and pyarrow.parquet; raises OutcomeFileError if this extra is not installed."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq

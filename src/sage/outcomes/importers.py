@@ -1,4 +1,4 @@
-"""Published outcome packs and plain CSV files as outcome tables."""
+"""Import of published outcome packs and of plain CSV files as outcome tables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CSV_COLUMNS = ("task_id", "model", "score", "category", "cost_usd", "latency_s",
 
 @dataclass(frozen=True)
 class Pack:
-    """What is known of a published file beforehand."""
+    """A published file as it is known beforehand: licence, origin, columns and kind of costs."""
 
     licence: str
     provenance: str
@@ -51,7 +51,11 @@ KINDS = (*PACKS, "csv")
 
 
 def import_table(kind: str, path: str | Path, *, synthetic: bool = False) -> OutcomeTable:
-    """Reads a file of one row per (task, model[, run]); runs of the same are averaged."""
+    """Reads a file with one row per task, model and run as an outcome table; several runs are averaged.
+
+    `kind` is one of KINDS; `synthetic` labels the outcomes as made up. Raises OutcomeTableError if the file is not of
+    that kind, or a value in it cannot be true.
+    """
     path = Path(path)
     if kind not in KINDS:
         raise OutcomeTableError(f"kind={kind!r} is not known: use one of {', '.join(KINDS)}")
@@ -114,7 +118,7 @@ def read_csv(path: Path) -> dict[str, np.ndarray]:
 
 
 def csv_rows(path: Path) -> tuple[list[str], list[dict]]:
-    """The header, and the lines as mappings; texts of any length."""
+    """Returns the header of a CSV file, and its rows as mappings; texts may be of any length."""
     limit = csv.field_size_limit(LONGEST_TEXT)
     try:
         lines = csv.DictReader(io.StringIO(read_text(path), newline=""), restkey="(more values than columns)")
@@ -126,7 +130,11 @@ def csv_rows(path: Path) -> tuple[list[str], list[dict]]:
 
 
 def checked_columns(columns: dict[str, list], where: Callable[[int], str]) -> dict[str, np.ndarray]:
-    """All of CSV_COLUMNS as arrays of the right kind, the missing ones filled in."""
+    """Returns all of CSV_COLUMNS as arrays: numbers as float64 with NaN for missing ones, other values as text.
+
+    Missing texts become '', a missing role DEFAULT_ROLE. `where` names a row in errors. Raises OutcomeTableError for a
+    missing task or model, a bad number or an unknown role.
+    """
     num_rows = len(columns["task_id"])
     checked: dict[str, np.ndarray] = {}
     for name in CSV_COLUMNS:
@@ -160,7 +168,10 @@ def to_number(name: str, value: object, where: Callable[[int], str], row: int) -
 
 
 def pivot(columns: dict[str, np.ndarray], path: Path, **description: str) -> OutcomeTable:
-    """One row per (task, role) and one column per model; several runs of the same become their mean."""
+    """Returns a table with one row per (task, role) and one column per model; several runs become their mean.
+
+    Raises OutcomeTableError if there is no score, or if a task has two categories.
+    """
     if np.isnan(columns["score"]).all():
         raise OutcomeTableError(
             f"{path}: there is no {'score' if len(columns['score']) else 'row'}: nothing to learn from"

@@ -1,7 +1,7 @@
-"""Outcomes that nobody measured, for demonstrations and tests: always labelled synthetic.
+"""Synthetic outcomes, for demonstrations and tests: always labelled as such.
 
-Whether a model solves a task follows a two-parameter item response model: tasks are hard or easy for all models at once,
-so that failures come together as they do in real logs, where independent coins would make routing look too good.
+Success follows a two-parameter item response model: tasks are hard or easy for all models at once, so that failures
+come together as they do in real logs. With independent coins, routing would look too good.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ WORDS = ("fix", "the", "parser", "when", "input", "is", "empty", "and", "add", "
 def synthetic_table(
     num_tasks: int, *, models: tuple[str, ...] = MODELS, roles: tuple[str, ...] = ROLES, seed: int = 0
 ) -> OutcomeTable:
-    """Tasks with a difficulty, models with a strength overall and in each category; models are from cheap to dear."""
+    """Returns made-up outcomes of tasks with a difficulty, and of models with a strength overall and in each category.
+
+    `models` are in order from cheap to dear, and every row gets one of `roles`; the same seed gives the same table.
+    """
     if num_tasks < 1:
         raise ValueError(f"num_tasks={num_tasks} must be 1 or more")
     generator = np.random.default_rng(seed)
@@ -55,6 +58,6 @@ def synthetic_table(
 
 
 def describe(difficulty: float, generator: np.random.Generator) -> str:
-    """A text whose length says a little about the difficulty, as with real issues."""
+    """Returns a task's text, whose length says a little about its difficulty, as with real issues."""
     num_words = int(np.clip(30 + 8 * difficulty + 15 * generator.standard_normal(), 4, 120))
     return " ".join(WORDS[i] for i in generator.integers(0, len(WORDS), num_words))

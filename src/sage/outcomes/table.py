@@ -1,4 +1,4 @@
-"""What every model would have done on every task: the table that routing is replayed, learned and judged on."""
+"""The outcome table, with every model's result on every task: routing is replayed, learned and judged on it."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ DESCRIPTION = ("name", "models", "data_source", "licence", "provenance", "cost_k
 
 
 class OutcomeTableError(ValueError):
-    """A table that cannot be true or cannot be read: the sentence names the place and the fix."""
+    """Error about a table that cannot be true or cannot be read; the message names the place and the fix."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OutcomeTable:
-    """One row per task and role, one column per model; NaN where nobody ran or measured it, which is not zero."""
+    """Results with one row per task and role, and one column per model; NaN where nothing was measured."""
 
     name: str
     models: tuple[str, ...]
@@ -52,12 +52,12 @@ class OutcomeTable:
 
     @property
     def ran(self) -> np.ndarray:
-        """Bool [n, models]: whether there is a score."""
+        """Returns bool [n, models]: True where there is a score."""
         return ~np.isnan(self.score)
 
     @property
     def sha256(self) -> str:
-        """A hash of everything in the table, whichever file it came from."""
+        """Returns a hash of everything in the table, which does not depend on the file that it came from."""
         digest = hashlib.sha256(json.dumps(self.description()).encode())
         for name in (*TEXTS, "prompt"):
             values = getattr(self, name)
@@ -70,12 +70,12 @@ class OutcomeTable:
         return {name: getattr(self, name) for name in DESCRIPTION} | {"models": list(self.models)}
 
     def select(self, rows: np.ndarray) -> OutcomeTable:
-        """The given rows (indices or a mask), in that order."""
+        """Returns a table of the given rows (indices or a mask), in that order."""
         columns = {name: getattr(self, name)[rows] for name in (*TEXTS, *AMOUNTS)}
         return replace(self, **columns, prompt=None if self.prompt is None else self.prompt[rows])
 
     def with_models(self, models: tuple[str, ...]) -> OutcomeTable:
-        """The columns of the given models only, in that order."""
+        """Returns a table of the given models only, in that order; raises OutcomeTableError for an unknown model."""
         unknown = [model for model in models if model not in self.models]
         if unknown:
             raise OutcomeTableError(f"{self.name} has no model {unknown[0]!r}: it has {', '.join(self.models)}")
@@ -83,7 +83,10 @@ class OutcomeTable:
         return replace(self, models=models, **{name: getattr(self, name)[:, columns] for name in AMOUNTS})
 
     def split(self, *, by: str = "task", fraction: float = 0.6, seed: int = 0) -> tuple[OutcomeTable, OutcomeTable]:
-        """Two parts without a task (or a category) in common; the first has about `fraction` of them."""
+        """Returns two tables without a task (or a category) in common; the first has about `fraction` of them.
+
+        Raises ValueError if one of them would be empty.
+        """
         if by not in ("task", "category"):
             raise OutcomeTableError(f"by={by!r} must be 'task' or 'category'")
         keys, of = (self.task_id, "tasks") if by == "task" else (self.category, "categories")
@@ -99,14 +102,14 @@ class OutcomeTable:
         return contexts_of(self.requests())
 
     def save(self, path: str | Path) -> None:
-        """Writes one Parquet or npz file, complete or not at all."""
+        """Writes the table to one .parquet or .npz file, which is complete or not there."""
         metadata = self.description() | {"sha256": self.sha256}
         columns = {name: getattr(self, name) for name in (*TEXTS, *AMOUNTS)}
         write_columns(Path(path), columns | ({} if self.prompt is None else {"prompt": self.prompt}), metadata)
 
     @classmethod
     def open(cls, path: str | Path) -> OutcomeTable:
-        """Reads what `save` wrote, and refuses it if the content is not what was written."""
+        """Reads a table that `save` wrote; raises OutcomeTableError if its content has another hash."""
         columns, metadata = read_columns(Path(path))
         expected = metadata.pop("sha256", None)
         missing = [name for name in (*DESCRIPTION, *TEXTS, *AMOUNTS) if name not in {**columns, **metadata}]
