@@ -1,4 +1,4 @@
-"""The agent: plan, change, test, repair, review; the router chooses who does each."""
+"""The coding agent: it plans, changes, tests, repairs and reviews; the router chooses the model for each of these."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STEP = re.compile(r"^[\s*#\d.)-]*(coder|test_engineer)\s*[:\-]\s*(.+)$", re.IGNO
 
 @dataclass(frozen=True)
 class Finished:
-    """What a run came to."""
+    """The result of a run: how it ended, the changes and their patch."""
 
     ended: str  # one sentence
     succeeded: bool
@@ -34,7 +34,10 @@ class Finished:
 
 
 class Agent:
-    """One task on one copy of a repository."""
+    """One task on one copy of a repository.
+
+    `run` plans, changes, tests, repairs and reviews, and returns the result.
+    """
 
     def __init__(self, caller: Caller, tools: Toolbox, task: str, tell: Callable[[str], None] = lambda _: None) -> None:
         self.caller, self.tools, self.task, self.tell = caller, tools, task, tell
@@ -67,7 +70,7 @@ class Agent:
         return Finished(ended, succeeded, changes, patch_of(begun_with, changes), begun_with)
 
     def work(self) -> tuple[str, bool]:
-        """A sentence about the end, and whether it is a good one."""
+        """Does the whole task; returns a sentence about the end, and whether the change was made and no test fails."""
         self.tools.learn_tests()
         if self.tools.unproved:
             self.tell(f"no quality is logged: {self.tools.unproved}")
@@ -94,7 +97,7 @@ class Agent:
         return f"the change is made, and {self.verdict()}", True
 
     def verdict(self) -> str:
-        """Says what the tests showed of a change that none of them refused."""
+        """Returns words on what the tests showed about a change that none of them refused, for the last sentence."""
         old = self.tools.old_tests
         if not self.checked.passed:
             return "there are no tests that could tell"
@@ -110,7 +113,7 @@ class Agent:
         self.tell(self.checked.text.split("\n")[0])
 
     def make_plan(self, failing: str) -> dict[str, str]:
-        """What each role has to do."""
+        """Asks the planner for a plan and returns what each role has to do, as text by role."""
         messages = self.opening("planner", self.task, tests_before_the_change=failing)
         with self.caller.attempt("planner", self.task, messages) as attempt:
             self.planned = attempt.decision
@@ -126,7 +129,10 @@ class Agent:
         return {role: "\n".join(lines) or self.task for role, lines in steps.items()}
 
     def attempt_change(self, role: str, goal: str) -> None:
-        """Every attempt of the role begins with the files as they are now; those of the attempt that counts are kept."""
+        """Lets a role try to reach the goal; every attempt begins with the files as they are now.
+
+        Those of the attempt that counts are kept: the only one, or the one that the role's cascade takes.
+        """
         begun_with = self.tools.copy.files
         results: dict[str, tuple[dict[str, bytes], Checked]] = {}
         messages = self.opening(role, goal, plan="" if role == "coder" else self.plan, your_part=goal)
@@ -141,7 +147,11 @@ class Agent:
                 self.tools.copy.files, self.checked = results[counts.id]
 
     def change(self, attempt: Attempt, messages: Messages) -> None:
-        """One conversation, and what the tests say of its result, also where a limit ends it."""
+        """Holds one conversation, tests its result and logs the outcome, also if a limit ends it.
+
+        Raises UnansweredError if no model answers outside of a cascade, and EndedError if a limit of the run is
+        reached.
+        """
         begun_with = self.tools.copy.files
         try:
             self.converse(attempt, messages)
@@ -168,7 +178,7 @@ class Agent:
             self.attempt_change("debugger", f"What the tests say now:\n{self.checked.text}")
 
     def review(self) -> str:
-        """What a reviewer finds wrong; '' if nothing."""
+        """Returns a reviewer's objections to the change; '' if there are none."""
         changes = changes_of(self.tools.copy.begun_with, self.tools.copy.files)
         patch = patch_of(self.tools.copy.begun_with, changes)
         messages = self.opening("reviewer", self.task, change=patch, tests=self.checked.text)
@@ -191,8 +201,12 @@ class Agent:
         return prompts.room_of(table.max_context, self.caller.allowance.longest_answer(model))
 
     def converse(self, attempt: Attempt, messages: Messages, free_text: str = "") -> Block | None:
-        """Until the model ends its work, or cannot: the block that ended it. With `free_text`, words without any block count as
-        that tool's."""
+        """Exchanges messages until the model ends its work, and returns the block that ended it.
+
+        None if it gets nowhere.
+
+        With `free_text`, an answer without any block counts as a block of that tool.
+        """
         role, misses = attempt.decision.role, 0
         last = next(tool for tool in prompts.TOOLS[role] if tool in ENDS)
         for _ in range(TURNS):
@@ -213,7 +227,10 @@ class Agent:
         return None
 
     def act(self, attempt: Attempt, answer: Answered) -> tuple[Block | None, list[str]]:
-        """Does what an answer says: the block that ends the work, if all before it could be done, and what the model is told."""
+        """Does what an answer says; returns the block that ends the work, and the messages for the model.
+
+        The block is None if there is none, or if something before it failed.
+        """
         role = attempt.decision.role
         told: list[str] = []
         try:
@@ -231,7 +248,7 @@ class Agent:
         return None, told
 
     def do(self, role: str, model: str, block: Block) -> str:
-        """Calls a tool; what the model is told of it."""
+        """Calls the tool of a block, adds the event to the trace, and returns the message for the model."""
         result = self.tools.call(block)
         named = f"{block.tool} {block.path}" if block.argument else block.tool
         self.tell(f"{role} ({model}): {named}")

@@ -1,4 +1,4 @@
-"""What a run may still do: calls of models, and dollars, of which a call never takes more than there are."""
+"""The limits of a run: a number of calls, and dollars, of which a call never takes more than are left."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OVERHEAD = 32  # tokens that a chat template may add to a message
 
 
 class EndedError(Exception):
-    """The run is over: the sentence says which limit ended it."""
+    """Error that ends a run; the message says which limit was reached."""
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Allowance:
         self.steps += 1
 
     def answer_tokens(self, name: str, messages: Iterable[dict[str, str]]) -> int:
-        """That an answer may have, so that the call is within the budget whatever the model says; 0: it cannot be asked."""
+        """Returns the most tokens that an answer may have within the budget; 0 if the call cannot be afforded."""
         model, most = self.models[name], self.longest_answer(name)
         if self.budget_usd is None or not model.output_usd_per_mtok:
             return most if self.most_usd(name, messages, 0) <= self.left_usd else 0
@@ -49,12 +49,15 @@ class Allowance:
         return tokens if tokens >= min(FEWEST_TOKENS, most) else 0
 
     def longest_answer(self, name: str) -> int:
-        """In tokens; at most a quarter of what the model can read and write."""
+        """Returns the most tokens of any answer of the model; at most a quarter of what it can read and write."""
         model = self.models[name]
         return min(MOST_TOKENS, model.max_output_tokens or MOST_TOKENS, (model.max_context or MOST_TOKENS * 4) // 4)
 
     def most_usd(self, name: str, messages: Iterable[dict[str, str]], tokens: int) -> float:
-        """A token has at least one byte."""
+        """Returns the most USD that a call can cost with an answer of `tokens` tokens.
+
+        An input token has at least one byte.
+        """
         size = sum(len(message["content"].encode("utf-8", "replace")) + OVERHEAD for message in messages)
         return self.models[name].most_usd(size, tokens)
 

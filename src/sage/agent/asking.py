@@ -1,4 +1,4 @@
-"""Upstreams and a log, opened for programs that ask models themselves, one call at a time."""
+"""Upstreams and a log, opened for programs that call models themselves, one call at a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from sage.upstream.upstreams import new_session
 
 @contextmanager
 def asking(places: Places, table: ModelsFile) -> Iterator[tuple[State, asyncio.Runner]]:
-    """With the loop that they are used from; local models run until the end."""
+    """Yields the opened upstreams and log, and the event loop that they are used from.
+
+    Local models run until the end.
+    """
     with ExitStack() as opened:
         local = start_local_models(table, opened)
         loop = opened.enter_context(asyncio.Runner())

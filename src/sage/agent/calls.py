@@ -37,12 +37,12 @@ Messages = list[dict[str, str]]
 
 
 class UnansweredError(Exception):
-    """No model answered; the sentence says why."""
+    """Error of a call that no model answered; the message says why."""
 
 
 @dataclass
 class Caller:
-    """The models of a table, asked one at a time."""
+    """The models of a table, called one at a time within the limits of a run."""
 
     state: State
     loop: asyncio.Runner
@@ -65,7 +65,7 @@ class Caller:
         }
 
     def attempt(self, role: str, goal: str, messages: Messages, failures: int = 0) -> Attempt:
-        """One model, chosen among those that the budget can pay."""
+        """Returns an attempt by one model, which the router chooses among those that the budget can pay."""
         request = self.request(role, goal, failures)
         return Attempt(self, request, self.decide(request, self.state.speakers(CHAT.name, role), messages))
 
@@ -75,7 +75,10 @@ class Caller:
         return self.router.route(serving=Serving(among=among, tokens=tokens), **request)
 
     def attempts(self, role: str, goal: str, messages: Messages, failures: int = 0) -> Iterator[Attempt]:
-        """The steps of the role's cascade, or the one model that the router chooses where it has none."""
+        """Yields the attempts of the role's cascade, or a single one if the role has none.
+
+        At its end, logs the quality of a cascade whose taken answer has a proved verdict.
+        """
         if role not in self.router.cascades.rules:
             yield self.attempt(role, goal, messages, failures)
             return
@@ -87,7 +90,7 @@ class Caller:
             cascade.outcome(QUALITY[last.verdict], provenance=PROVENANCE, source=TRAFFIC)
 
     def ask(self, decision: Decision, names: tuple[str, ...], messages: Messages) -> Answered:
-        """The answer of the first model that gives one."""
+        """Returns the answer of the first of the models that gives one; raises UpstreamError if none does."""
         model = names[0]
         body = {
             "model": model,
@@ -141,8 +144,11 @@ class Answered:
 
 
 class Attempt:
-    """One model at work on one goal, in one conversation. The decision that chose the model carries the cost of all its calls;
-    the calls after the first are decisions of their own, which leave no choice and cost nothing more."""
+    """One model at work on one goal, in one conversation.
+
+    The decision that chose the model carries the cost of all its calls; those after the first are decisions of their
+    own, which leave no choice and cost nothing more.
+    """
 
     def __init__(
         self, caller: Caller, request: RequestFields, decision: Decision, cascade: Cascade | None = None
@@ -192,14 +198,14 @@ class Attempt:
         return answered
 
     def others(self) -> tuple[str, ...]:
-        """Models that are asked if the chosen one does not answer; in a cascade the next step says who."""
+        """Returns the models to ask if the chosen one does not answer; none in a cascade, whose next step chooses."""
         if self.cascade is not None:
             return ()
         wished = self.caller.state.fallbacks(self.decision.role, self.decision.candidates, self.model)
         return tuple(name for name in wished if name != self.model)
 
     def report(self, checked: Checked, provenance: str = PROVENANCE) -> None:
-        """Logs what came of it, once: what it cost, and what the tests said of it, which is a quality only if it is proved."""
+        """Logs the outcome of the attempt once: its cost, and the tests' result, a quality only if it is proved."""
         if self.reported:
             return
         self.reported = True
@@ -252,7 +258,7 @@ class Attempt:
 
 
 def said(answer: dict) -> tuple[str, bool]:
-    """The text of a chat completion, and whether it was cut."""
+    """Returns the text of a chat completion, and whether it was cut off because it was too long."""
     choice = answer["choices"][0] if isinstance(answer["choices"][0], dict) else {}
     message = choice.get("message")
     content = message.get("content") if isinstance(message, dict) else None

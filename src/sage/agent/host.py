@@ -1,4 +1,4 @@
-"""Runs commands on this machine, without a sandbox: for `sage run --unsafe`, and for nothing else."""
+"""Commands on this machine, without a sandbox: for `sage run --unsafe`, and for nothing else."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from sage.sandbox.contract import checked_files
 
 
 class Host:
-    """A backend that holds nothing: a command has all rights of the user, in a copy of the files. Of what it writes, new files
-    at the top come back."""
+    """Backend that holds nothing: commands have all rights of the user, in a copy of the files.
+
+    Only new files at the top of that copy come back.
+    """
 
     name = "the host"
 
@@ -33,14 +35,14 @@ class Host:
             return replace(result, changed=made_at_the_top(Path(folder), files, limits))
 
     def interrupt(self) -> None:
-        """A command ends with its time."""
+        """Does nothing: a command ends with its time."""
 
     def close(self) -> None:
-        """Nothing runs between two runs."""
+        """Does nothing: no process is left between two runs."""
 
 
 def made_at_the_top(folder: Path, files: Files, limits: Limits) -> dict[str, bytes | None]:
-    """Returns the plain files that are new in the folder itself."""
+    """Returns the content of new plain files in the folder itself, by name; larger ones than `file_mb` are left out."""
     made: dict[str, bytes | None] = {}
     for path in folder.iterdir():
         plain = path.is_file() and not path.is_symlink() and path.stat().st_size <= limits.file_mb * 2**20
@@ -50,7 +52,7 @@ def made_at_the_top(folder: Path, files: Files, limits: Limits) -> dict[str, byt
 
 
 def run_in(folder: Path, command: Command, limits: Limits) -> Result:
-    """Runs it to its end, or to the end of its time."""
+    """Runs a command in the folder to its end or to the end of its time, and returns its result."""
     python = command.argv[0] == "python" and shutil.which("python") is None
     argv = (sys.executable, *command.argv[1:]) if python else command.argv
     began = time.monotonic()
@@ -77,7 +79,7 @@ def run_in(folder: Path, command: Command, limits: Limits) -> Result:
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """With all that it started and that stayed in its session."""
+    """Kills the process and everything that it started and that stayed in its session."""
     if os.name == "posix":
         try:
             os.killpg(process.pid, signal.SIGKILL)

@@ -1,8 +1,9 @@
 """The tests as they were before the run, which judge every change of it.
 
-A change passes if they pass with the agent's program in a fresh sandbox, as our own recorder reports it, and if tests that we add
-fail as they must. No model passes by changing its judge, because the following are taken from before the run: test files, the
-rest of a folder `test` or `tests`, every conftest.py, the settings of pytest, and what Python or pytest load by themselves.
+A change passes if they pass with the agent's program in a fresh sandbox, as our own recorder reports it, and if tests
+that we add fail as they must. No model can pass by changing its judge, because that is taken from before the run: test
+files, the rest of a folder `test` or `tests`, every conftest.py, the settings of pytest, and what Python or pytest
+load by themselves.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ MOST_TOLD = 10  # tests that a model is told of
 
 
 class Finding(NamedTuple):
-    """The verdict of the old tests about a tree of files."""
+    """The result of the old tests on a tree of files."""
 
     reason: str  # why it does not pass, in words for a model; "" if it passes
     honest: bool  # there is a report, in which tests that must fail failed
@@ -49,7 +50,7 @@ class Finding(NamedTuple):
 
 
 class OldTests:
-    """Learns which tests there are by running them before anything is changed."""
+    """The tests of a repository before the run, as judge of changes; they are run once to learn which there are."""
 
     def __init__(self, backend: Backend, files: Files, command: tuple[str, ...], limits: Limits) -> None:
         self.backend, self.before, self.command, self.limits = backend, dict(files), command, limits
@@ -83,7 +84,10 @@ class OldTests:
         return self.try_defences(plain)
 
     def try_defences(self, plain: Report) -> str:
-        """Returns why the defences do not work on the repository as it is; files that the guard changes go without it."""
+        """Returns why the defences do not work on the repository as it is; '' if they do.
+
+        Files that the guard breaks go without it.
+        """
         sources = {path: self.before[path] for path in self.judging - set(plain.broken)}
         self.guarded = {path: found for path, content in sources.items() if (found := with_guard(content)) is not None}
         self.first, report = self.judge(self.before)
@@ -112,7 +116,7 @@ class OldTests:
         return Finding(self.told(files, report, self.not_passed(report, canaries)), True), report
 
     def not_passed(self, report: Report, canaries: Collection[str]) -> list[str]:
-        """Lists old tests that failed or are gone, and test files that cannot be collected or have no test that passes."""
+        """Returns the old tests that failed or are gone, and the test files of which nothing passes."""
         passed, failed = report.cases("passed"), report.cases("failed")
         found = {test for test, number in self.expected.items() if passed.get(test, 0) < number}
         found |= {test for test, number in failed.items() if number and path_of(test) in self.judging} - {*canaries}
@@ -133,7 +137,7 @@ class OldTests:
         return "\n".join(["These tests do not pass as they were before the run:", *lines])
 
     def changed(self, files: Files) -> list[str]:
-        """Lists files of the judge that are not as they were."""
+        """Returns the paths of the judge's files that `files` lacks, adds or has changed since before the run."""
         return sorted(p for p in {*files, *self.before} if self.is_judge(p) and files.get(p) != self.before.get(p))
 
     def run(self, files: Files, instead: Mapping[str, bytes] | None = None, canaries: Collection[str] = ()) -> Report:
@@ -143,7 +147,7 @@ class OldTests:
         return run_recorded(self.backend, tree, argv, self.limits, kept=tuple(canaries))
 
     def tree(self, files: Files) -> dict[str, bytes]:
-        """Returns the agent's program with the judge as it was before the run."""
+        """Returns the files to test: the agent's program, with the judge's files as they were before the run."""
         judge = {path: content for path, content in self.before.items() if self.is_judge(path)}
         above = {folder for path in judge for folder in folders_of(path)}
         taken = {
@@ -154,7 +158,7 @@ class OldTests:
         return taken | judge
 
     def is_judge(self, path: str) -> bool:
-        """Returns whether a file of this path is taken from before the run."""
+        """Returns True if a file of this path belongs to the judge: a test, or something that decides how tests run."""
         parts, name = PurePosixPath(path).parts, PurePosixPath(path).name
         return (
             path in self.judging
@@ -183,7 +187,7 @@ def test_folders(path: str) -> set[str]:
 
 
 def is_function(test: str) -> bool:
-    """Returns whether a test is a function or a method; names of doctests have dots."""
+    """Returns True if a test is a function or a method; names of doctests have dots."""
     return function_of(test).rpartition("::")[2].isidentifier()
 
 

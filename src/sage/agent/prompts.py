@@ -1,4 +1,4 @@
-"""What models are told: who they are, which blocks they can write, and what is asked of them."""
+"""The texts that models get: their duty, the blocks they can write, and the task."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def system_prompt(role: str) -> str:
 
 
 def opening(task: str, files: Workspace, shown: Iterable[str], room: int, **sections: str) -> str:
-    """The first message: the task, what is known already, and the files that matter, as far as there is room."""
+    """Returns the first message: the task, the sections, and as many of the files `shown` as `room` characters allow."""
     parts = [f"# Task\n\n{task}"]
     parts += [f"# {name.replace('_', ' ').capitalize()}\n\n{text}" for name, text in sections.items() if text]
     parts.append(shortened(files.listed(), min(LONGEST_LIST, room // 4)))
@@ -55,7 +55,7 @@ def opening(task: str, files: Workspace, shown: Iterable[str], room: int, **sect
 
 
 def named_files(files: Workspace, *texts: str) -> list[str]:
-    """Files whose names occur in the texts, those with a longer part of their path first."""
+    """Returns the files whose names occur in the texts, those with their whole path first, then the smaller ones."""
     words = " ".join(texts)
     found = [path for path in files.files if path in words or (path.rpartition("/")[2] in words and "." in path)]
     return sorted(found, key=lambda path: (path not in words, len(files.files[path])))
@@ -70,12 +70,18 @@ def is_text(content: bytes) -> bool:
 
 
 def room_of(max_context: int | None, answer_tokens: int) -> int:
-    """Characters that all messages of a conversation may have."""
+    """Returns the number of characters that all messages of a conversation may have.
+
+    `max_context` and `answer_tokens` are in tokens; None means that the model's context is not known.
+    """
     return ROOM * 2 if max_context is None else max((max_context - answer_tokens) * CHARACTERS_PER_TOKEN, 2_000)
 
 
 def fitting(messages: list[dict[str, str]], room: int) -> list[dict[str, str]]:
-    """The conversation without its oldest turns, where it would be too long; the first two and the last two messages stay."""
+    """Returns the conversation without its oldest turns if it has more than `room` characters.
+
+    The first two and the last two messages always stay.
+    """
     kept = list(messages)
     while sum(len(message["content"]) for message in kept) > room and len(kept) > 4:
         del kept[2:4]  # an answer and what it was told

@@ -1,4 +1,4 @@
-"""How a model calls tools in plain text: a fenced block whose first word is the tool. Read with patience for small models."""
+"""Tool calls in plain text: a fenced block whose first word is the tool, read with patience for small models."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ HELP = {  # each tool with a block, as models are shown it; small models copy wh
 
 @dataclass(frozen=True)
 class Block:
-    """A call: the tool, what stands behind its name, and the lines below."""
+    """A tool call: the tool, the words behind its name, and the lines below."""
 
     tool: str
     argument: str = ""
@@ -58,17 +58,20 @@ class Block:
 
     @property
     def path(self) -> str:
-        """The argument, or the first line below it where the model put the path there."""
+        """Returns the path: the argument, or the first line below it if the model put the path there."""
         return cleaned(self.argument or self.body.strip().split("\n")[0])
 
     @property
     def content(self) -> str:
-        """The lines below the path."""
+        """Returns the lines below the path."""
         return self.body if self.argument else self.body.partition("\n")[2]
 
 
 def blocks_of(text: str, tools: tuple[str, ...]) -> list[Block]:
-    """The calls of an answer, in order; a ToolError, which says how to write one, if there is none."""
+    """Returns the tool calls of an answer, in order.
+
+    Raises ToolError, whose message tells the model how to write one, if there is none.
+    """
     found: list[Block] = []
     others: list[str] = []
     lines = text.split("\n")
@@ -101,7 +104,7 @@ def closes(line: str, ticks: str) -> bool:
 
 
 def no_call(others: list[str], tools: tuple[str, ...]) -> str:
-    """What to tell a model that called no tool."""
+    """Returns the message for a model that called no tool; `others` are the first words of its blocks."""
     named = [word for word in others if word]
     close = get_close_matches(named[0].lower(), tools, n=1) if named else []
     if close:
@@ -116,13 +119,13 @@ def no_call(others: list[str], tools: tuple[str, ...]) -> str:
 
 
 def cleaned(path: str) -> str:
-    """Without the ways in which models dress a path."""
+    """Returns a path without the quotes and words that models put around it."""
     path = re.sub(r"^(?:path|file)\s*[=:]\s*", "", path.strip()).strip("\"'`<> ")
     return path.removeprefix("./")
 
 
 def lines_named(block: Block) -> tuple[str, int, int | None]:
-    """Path, first and last line of a `read`."""
+    """Returns path, first line and last line of a `read`; the last is None if the file is read to its end."""
     named = RANGE.match(block.path)
     if named is None:
         return block.path, 1, None
@@ -131,7 +134,7 @@ def lines_named(block: Block) -> tuple[str, int, int | None]:
 
 
 def hunks_of(block: Block) -> Sequence[tuple[str, str]]:
-    """Old and new texts of an `edit`, whole lines each."""
+    """Returns the pairs of old and new text of an `edit`, whole lines each; raises ToolError if there are none."""
     found = HUNK.findall(block.body)
     if not found or not all(old.strip() for old, _ in found):
         raise ToolError(f"the edit of {block.path!r} must have its texts between marks:\n{HELP['edit']}")

@@ -1,4 +1,4 @@
-"""Commands that start pytest, told from those that start something else."""
+"""Recognition of commands that start pytest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ WITH_A_VALUE = {"-X", "-W"}
 
 
 def pytest_command(words: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Returns the command as one of `python -m pytest`; None if it starts another program, which may start pytest or not."""
+    """Returns the command in the form `python -m pytest`.
+
+    None if it starts another program, which may start pytest or not.
+    """
     start = 2 if words[:2] in LAUNCHERS else 0
     if words[0] == "env":
         start = 1
@@ -28,7 +31,7 @@ def pytest_command(words: tuple[str, ...]) -> tuple[str, ...] | None:
 
 
 def runs_pytest(words: tuple[str, ...]) -> bool:
-    """Returns whether these words behind `python` start pytest."""
+    """Returns True if these words behind `python` start pytest."""
     place = 0
     while place < len(words) and words[place].startswith("-") and words[place] not in ("-m", "-c", "-"):
         place += 2 if words[place] in WITH_A_VALUE else 1
@@ -36,7 +39,7 @@ def runs_pytest(words: tuple[str, ...]) -> bool:
 
 
 def named_files(command: tuple[str, ...]) -> set[str]:
-    """Returns the paths of settings, plugins and lists of arguments that a command of pytest names."""
+    """Returns the paths of settings, plugins and files of arguments that a pytest command names."""
     found = set()
     for word, following in zip(command, (*command[1:], ""), strict=True):
         if word.startswith("@"):

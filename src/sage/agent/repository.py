@@ -1,4 +1,4 @@
-"""A repository as files for a sandbox, and the way back: a patch, which is applied only where nothing has changed meanwhile."""
+"""A repository as files for a sandbox, and changes written back as a patch, if nothing has changed meanwhile."""
 
 from __future__ import annotations
 
@@ -20,11 +20,17 @@ GIT = ("git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
 
 
 class RepositoryError(ValueError):
-    """A folder that cannot be read, or a patch that does not fit any more: the sentence says why, and the fix."""
+    """Error about a folder that cannot be read, or a patch that does not fit any more.
+
+    The message says why, and the fix.
+    """
 
 
 def read_repository(root: Path, left_out: Collection[Path] = ()) -> dict[str, bytes]:
-    """Its files by path: those that git knows or would add, else all but caches. Links are left out, and what is named."""
+    """Returns the files of a repository by path: those that git knows or would add; without git, all but caches.
+
+    Links, files above 4 MB and `left_out` are skipped. Raises RepositoryError if `root` is no folder or has no files.
+    """
     if not root.is_dir():
         raise RepositoryError(f"--repo {root} is no folder: name the folder of the project")
     found, hidden = {}, {path.resolve() for path in left_out}
@@ -60,18 +66,18 @@ def walked(root: Path) -> Iterator[str]:
 
 
 def is_inside(root: Path, path: Path) -> bool:
-    """Whether a path stays in the folder, whatever links are on its way."""
+    """Returns True if a path stays in the folder, whatever links are on its way."""
     return path.resolve().is_relative_to(root.resolve())
 
 
 def changes_of(before: Files, after: Files) -> dict[str, bytes | None]:
-    """New contents by path; None: deleted."""
+    """Returns the new content of every file that differs, by path; None for a deleted file."""
     paths = sorted({*before, *after})
     return {path: after.get(path) for path in paths if before.get(path) != after.get(path)}
 
 
 def patch_of(before: Files, changes: Mapping[str, bytes | None]) -> str:
-    """For `git apply` and for people; files that are not text are named only."""
+    """Returns the changes as a patch for `git apply`; files that are not text are only named."""
     return "".join(line for path, content in changes.items() for line in file_patch(path, before.get(path), content))
 
 
@@ -86,7 +92,10 @@ def file_patch(path: str, before: bytes | None, after: bytes | None) -> Iterator
 
 
 def apply_changes(root: Path, before: Files, changes: Mapping[str, bytes | None]) -> None:
-    """Writes all files, or none if one of them is not as it was when the agent began."""
+    """Writes all changes to the repository; `before` has the files as they were when the agent began.
+
+    Raises RepositoryError, and writes nothing, if one of the files is different now.
+    """
     for path in changes:
         check_unchanged(root, path, before.get(path))
     for path, content in changes.items():

@@ -1,4 +1,4 @@
-"""A run from its settings to its end: repository, models, log, sandbox and trace are opened, and closed whatever happens."""
+"""A run from its settings to its end: everything that it needs is opened, and closed whatever happens."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TEST = "python -m pytest -q"
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What `sage run` is asked to do."""
+    """The settings of `sage run`."""
 
     task: str
     repo: Path = Path()
@@ -45,7 +45,10 @@ class Run:
 
 
 def execute(run: Run, tell: Callable[[str], None] = lambda _: None) -> Finished:
-    """The result of a run; nothing of the repository is changed."""
+    """Runs the agent and returns its result; nothing of the repository is changed.
+
+    Raises ValueError (with a sentence for the user) if a setting is wrong or something that it needs is missing.
+    """
     if not run.task.strip():
         raise ValueError("the task is empty: say what is to be changed")
     words_of(run.test)
@@ -71,7 +74,10 @@ def execute(run: Run, tell: Callable[[str], None] = lambda _: None) -> Finished:
 
 @contextmanager
 def ending_as_interrupted() -> Iterator[None]:
-    """A request to end (SIGTERM) is an interrupt, so that log and trace are complete; only a main thread can hear it."""
+    """Turns SIGTERM into an interrupt during the block, so that log and trace are complete.
+
+    Does nothing outside of the main thread, which alone can receive it.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -112,7 +118,7 @@ def check_speakers(state: State) -> None:
 
 
 def private_files(run: Run, table: ModelsFile) -> list[Path]:
-    """Files of sage itself, which no model needs to see."""
+    """Returns the paths of sage's own files (keys, log, trace), which no model needs to see."""
     upstreams = [model.upstream for model in table.models.values() if model.upstream is not None]
     keys = [upstream.key_file for upstream in upstreams] + [table.serve.webhook_key_file, Path("sage-keys.json")]
     log = [run.db.with_name(run.db.name + ending) for ending in ("", "-wal", "-shm", "-journal")]

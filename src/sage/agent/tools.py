@@ -1,4 +1,4 @@
-"""What the tools of the agent do: files are changed in memory, commands run in a sandbox."""
+"""The agent's tools: they change files in memory and run commands in a sandbox."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_OUTPUT = 6_000  # characters of a command's output that a model sees
 
 
 class Copy(Workspace):
-    """The repository's files, of which all may be changed but those of its version control."""
+    """The repository's files, all of which may be changed except those of its version control."""
 
     def __init__(self, files: Files) -> None:
         super().__init__(files, LIMITS)
@@ -38,7 +38,7 @@ class Copy(Workspace):
 
 @dataclass(frozen=True)
 class Checked:
-    """What the tests said: passed, failed, or None where they said nothing."""
+    """The result of the tests: passed, failed, or None if they showed nothing."""
 
     passed: bool | None
     text: str
@@ -55,7 +55,10 @@ class Toolbox:
         self.unproved = "the tests were not looked at yet"  # why the tests prove nothing; "" if they do
 
     def learn_tests(self) -> None:
-        """Looks at the tests before anything is changed; afterwards `unproved` says why no quality can be logged, if so."""
+        """Looks at the tests before anything is changed.
+
+        Then `unproved` says why no quality can be logged, '' if one can.
+        """
         command = pytest_command(self.test_words)
         if self.may_change_tests:
             self.unproved = "--may-change-tests lets the models change the tests that judge them"
@@ -69,7 +72,10 @@ class Toolbox:
             self.unproved = "commands of the models run without a sandbox, and could have changed what judges them"
 
     def call(self, block: Block) -> str:
-        """What a model is told of a call; what cannot be done is a sentence that begins with Error."""
+        """Does what a block says and returns the message for the model.
+
+        One that begins with 'Error' says why it failed.
+        """
         try:
             return self.done(block)
         except (ToolError, SandboxError) as error:
@@ -105,7 +111,10 @@ class Toolbox:
                 return ""
 
     def edit(self, block: Block) -> str:
-        """All parts of the block, or none."""
+        """Makes all replacements of an `edit` block and returns the message for the model.
+
+        If one fails, none is made.
+        """
         before, said = self.copy.files, []
         try:
             for old, new in hunks_of(block):
@@ -124,11 +133,11 @@ class Toolbox:
         return f"removed {path}"
 
     def run(self, argv: tuple[str, ...]) -> Result:
-        """On a copy of the files: what the command writes is not kept."""
+        """Runs a command on a copy of the files; files that it writes are not kept."""
         return self.backend.run(self.copy.files, Command(argv=argv), LIMITS)
 
     def test(self) -> Checked:
-        """Runs the command on the files as they are, and the old tests if that succeeds."""
+        """Runs the test command on the files as they are and, if it succeeds, the old tests; returns their result."""
         result = self.run(self.test_words)
         if result.ended_by == "broken":
             return Checked(None, f"The tests could not be run. {told(result)}")

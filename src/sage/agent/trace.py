@@ -1,4 +1,4 @@
-"""What a run did, as lines of JSON: each is written at once, so that a run which was ended leaves whole lines."""
+"""The events of a run as lines of JSON; each is written at once, so that a run which was ended leaves whole lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from sage.log.redaction import REMOVED, redact
 
 
 class Trace:
-    """A file of events, or none; without secrets: those that are known, and what looks like one."""
+    """A file of events, or none if `path` is None; known secrets, and texts that look like one, are removed.
+
+    Raises FileWriteError if the file exists already or cannot be written.
+    """
 
     def __init__(
         self, path: Path | None, secrets: Collection[str] = (), clock: Callable[[], float] = time.time
