@@ -1,4 +1,4 @@
-"""One task that several models may be tried on: every attempt, and the stop, is a logged decision."""
+"""Cascades as users run them: one task that several models may be tried on; every step is a logged decision."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 class Cascade:
-    """Iterate over it to get the attempts, one decision each, and report what came of each before you ask for the next.
+    """One task that several models may be tried on: iterate over it, and report each attempt before the next.
 
-    It ends when the policy stops. Which answer is then taken: the last that passed, else the last there is. For one thread;
-    `Router.resume` goes on with it in another process.
+    It ends when the policy stops. The answer that is then taken is the last that passed, else the last there is. For
+    one thread; `Router.resume` goes on with it in another process.
     """
 
     def __init__(
@@ -71,11 +71,11 @@ class Cascade:
 
     @property
     def attempts(self) -> tuple[Attempt, ...]:
-        """What is known of the attempts so far."""
+        """Returns the attempts so far, with all that was reported about them."""
         return tuple(attempt_of(decision, outcome) for decision, outcome in self.tried)
 
     def next(self) -> Decision | None:
-        """The next attempt, decided and logged; None once the cascade has stopped."""
+        """Decides and logs the next attempt, and returns its decision; None once the cascade has stopped."""
         if self.stopped is None:
             step = Step(cascade_id=self.id, number=len(self.tried), attempts=self.attempts)
             decision = self.router.decide(self.request, self.contexts, step)
@@ -98,8 +98,12 @@ class Cascade:
         at: float | None = None,
         **outcome: Unpack[AttemptFields],
     ) -> str:
-        """Logs what came of the last attempt, after the verifiers have looked at the answer; returns 'passed', 'failed' or
-        'unknown'. `verdicts` are those that you know already: {"tests": True}."""
+        """Logs the outcome of the last attempt, after the verifiers have looked at the answer.
+
+        `samples` are other answers of the model, `verdicts` those that you know already: {"tests": True}; `at` is in
+        seconds since 1970, None means now. Returns 'passed', 'failed' or 'unknown'. Raises CascadeError if nothing was
+        tried yet.
+        """
         check_names("report", outcome, AttemptFields)
         if not self.tried:
             raise CascadeError("nothing was tried yet: call next() first, or iterate over the cascade")
@@ -117,12 +121,12 @@ class Cascade:
 
     @property
     def taken(self) -> Decision | None:
-        """The attempt whose answer is the task's, as things stand; None before the first."""
+        """Returns the decision of the attempt whose answer is the task's, as things stand; None before the first."""
         return self.tried[taken(self.attempts)][0] if self.tried else None
 
     @property
     def answer(self) -> str | None:
-        """The answer of that attempt, if it was reported here."""
+        """Returns the answer of the taken attempt; None if it was not reported to this object."""
         return None if self.taken is None else self.answers.get(self.taken.id)
 
     def outcome(
@@ -133,5 +137,8 @@ class Cascade:
         source: str = OPERATOR,
         at: float | None = None,
     ) -> str:
-        """Logs how good the taken answer was; the same as `Router.outcome(cascade.id, ...)`, at any time, by anyone."""
+        """Logs how good the taken answer was, from 0 to 1; `at` is in seconds since 1970, None means now.
+
+        The same as `Router.outcome(cascade.id, ...)`, which anybody can call at any time, and with the same result.
+        """
         return self.router.outcome(self.id, at=at, quality=quality, provenance=provenance, source=source)

@@ -1,4 +1,4 @@
-"""The `cascade` section of models.yaml: per role a ladder of models, who verifies their answers, and when it ends."""
+"""The `cascade` section of models.yaml: for each role a ladder of models, the verifiers of their answers, and limits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEFAULT_ROLE = "default"
 
 @dataclass(frozen=True, kw_only=True)
 class CascadeRule:
-    """The models of the ladder are tried one after the other until the verifiers pass an answer."""
+    """A ladder of models, tried one after the other until the verifiers pass an answer."""
 
     ladder: tuple[str, ...]
     verifiers: dict[str, Verifier] = field(default_factory=dict)
@@ -30,7 +30,11 @@ class CascadeRule:
 
 
 def parse_cascades(value: object, roles_of_models: Mapping[str, tuple[str, ...]]) -> dict[str, CascadeRule]:
-    """The rule of every role that has one; an entry `default` is for all others."""
+    """Returns the rule of every role that has one; the entry `default` is for all others.
+
+    `roles_of_models` has the roles that each model may serve. Raises ModelsFileError if something in the section is
+    wrong.
+    """
     if value is None:
         return {}
     if STOP in roles_of_models:
@@ -60,7 +64,7 @@ def parse_rule(place: str, given: dict, models: Mapping[str, tuple[str, ...]]) -
 
 
 def parse_verifiers(place: str, value: object) -> dict[str, Verifier]:
-    """A list of names, or of names with settings."""
+    """Returns the verifiers of a list of names, or of names with settings; raises ModelsFileError if one is wrong."""
     if not isinstance(value, list):
         raise ModelsFileError(f"{place}={value!r} must be a list, such as [tests, {{lint: {{select: [F]}}}}]")
     found = {}
@@ -79,7 +83,10 @@ def parse_verifiers(place: str, value: object) -> dict[str, Verifier]:
 
 
 def serving(role: str, rule: CascadeRule, by_default: bool, roles: Mapping[str, tuple[str, ...]]) -> CascadeRule:
-    """The rule with the models that may serve the role; a rule of its own names no others."""
+    """Returns the rule with only the models that may serve the role.
+
+    Raises ModelsFileError if the role's own rule names others, or if `default` (`by_default`) leaves no model.
+    """
     ladder = tuple(model for model in rule.ladder if role in roles[model])
     others = [model for model in rule.ladder if model not in ladder]
     if others and (not by_default or not ladder):
@@ -91,7 +98,7 @@ def serving(role: str, rule: CascadeRule, by_default: bool, roles: Mapping[str, 
 
 
 def check_served_cascades(roles: Iterable[str], rules: Mapping[str, CascadeRule]) -> None:
-    """Refuses to serve a role by a cascade that it does not have, or that nobody could stop before its end."""
+    """Raises ModelsFileError if a role to be served has no cascade, or one that no verifier could stop before its end."""
     for role in roles:
         if role not in rules:
             raise ModelsFileError(

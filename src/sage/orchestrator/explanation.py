@@ -1,4 +1,4 @@
-"""A logged decision, made again from the log: who decided and why, bit for bit, and what others would have done."""
+"""Logged decisions, made again from the log: who decided and why, bit for bit, and what others would have done."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ Policy = RoutingPolicy | LearnedCascade
 
 
 class NotRepeatableError(ValueError):
-    """A decision that cannot be made again; the sentence says what is missing."""
+    """Error about a decision that cannot be made again; the message says what is missing."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Alternative:
-    """What another policy would have done; no probabilities where it cannot judge such a decision."""
+    """The probabilities of another policy for the same request; None if it cannot judge such a decision."""
 
     name: str
     probabilities: tuple[float, ...] | None
@@ -45,6 +45,8 @@ class Alternative:
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
+    """A logged decision, made again, with its differences from the log and the alternatives of other policies."""
+
     decision: Decision
     tier: str  # who decided
     seen: str  # where the features are from
@@ -54,7 +56,10 @@ class Explanation:
 
 
 def explain(decision: Decision, table: ModelsFile, policies: Sequence[Policy] = ()) -> Explanation:
-    """`policies`: those that may have decided it, and those of which you want to know what they would have done."""
+    """Makes a logged decision again and returns how it differs from the log, and what other policies would have done.
+
+    `table` is the models.yaml that served; `policies` may have decided it, or are those that you want to compare.
+    """
     guard = Guard(StaticTable.from_file(table), table.guard)
     seen, differences = repeated_features(decision)
     again = None
@@ -74,7 +79,10 @@ def explain(decision: Decision, table: ModelsFile, policies: Sequence[Policy] = 
 
 
 def contexts_of(decision: Decision) -> Contexts:
-    """What the policy saw, as far as the log has it; hashed words say as much as the text to policies that read it."""
+    """Returns what the policy saw, as far as the log has it.
+
+    Hashed words say as much as the text to policies that read it.
+    """
     return Contexts(
         role=np.array([decision.role]),
         category=np.array([decision.category]),
@@ -85,7 +93,7 @@ def contexts_of(decision: Decision) -> Contexts:
 
 
 def repeated_features(decision: Decision) -> tuple[str, list[str]]:
-    """Where the features are from, and how those of the stored text differ from the log's."""
+    """Returns where the features are from, and sentences about differences between the stored text's and the log's."""
     if decision.features_version != features.VERSION:
         return "the log", [f"features have version {decision.features_version}, and this sage makes {features.VERSION}"]
     if decision.prompt is None or (decision.cascade is not None and decision.cascade.number):
@@ -114,7 +122,10 @@ def repeated_features(decision: Decision) -> tuple[str, list[str]]:
 
 
 def repeated(decision: Decision, table: ModelsFile, guard: Guard, policies: Sequence[Policy]) -> Judgement:
-    """The judgement that the log's probabilities are from."""
+    """Returns the judgement that the logged probabilities came from, made again.
+
+    Raises NotRepeatableError if a model, a cascade or the policy is not there.
+    """
     gone = [name for name in decision.candidates if name not in table.models and name != STOP]
     if gone:
         raise NotRepeatableError(
@@ -161,7 +172,7 @@ def missing(decision: Decision) -> str:
 
 
 def compared(decision: Decision, again: Judgement, guard: Guard) -> list[str]:
-    """How a repeated judgement differs from the log."""
+    """Returns sentences about the differences between a repeated judgement and the log; none if they are equal."""
     found = []
     expected = "policy_unusable" if decision.verdict == "policy_unusable" else again.verdict
     if decision.verdict != expected:
@@ -196,7 +207,10 @@ def tier_of(decision: Decision) -> str:
 
 
 def alternative(decision: Decision, policy: Policy, guard: Guard, table: ModelsFile) -> Alternative:
-    """What the router would have drawn from if this policy served, with the guard's floor and the exploration."""
+    """Returns the probabilities that the router would have drawn from if this policy served.
+
+    The guard's floor and the exploration are included.
+    """
     verdict = decision.verdict if decision.verdict in LIMITS else OK
     alone = replace(decision, verdict=verdict, policy=policy.name, policy_version=policy.version)
     if isinstance(policy, LearnedCascade) != (decision.cascade is not None) and policy is not guard.static:

@@ -1,4 +1,4 @@
-"""Values of models.yaml, read strictly: every mistake is one sentence that names the place, the value and the fix."""
+"""Values of models.yaml, read strictly: for every mistake a ModelsFileError with the place, the value and the fix."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from sage.orchestrator.nearest import nearest
 
 
 class ModelsFileError(ValueError):
-    """A table that cannot be used: the sentence names the place, the value and the fix."""
+    """Error about a models.yaml that cannot be used; the message names the place, the value and the fix."""
 
 
 def section(cls: type, value: object, place: str) -> dict:
-    """The mapping at a place, with only the keys of `cls` and all those that it needs; empty values are left out."""
+    """Returns the mapping at a place without its empty values.
+
+    Raises ModelsFileError if it has keys that are not fields of the dataclass `cls`, or lacks one that has no default.
+    """
     names = [field.name for field in fields(cls)]
     if value is None or not isinstance(value, dict):
         raise ModelsFileError(f"{place} is {value!r}: it must be a mapping with {', '.join(names)}")

@@ -1,4 +1,4 @@
-"""models.yaml: which models there are, which one each role gets, and the guard's limits. Read strictly."""
+"""models.yaml, read strictly: the models, the model of each role, and the guard's limits."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ class Model:
     def cost_usd(
         self, input_tokens: float, output_tokens: float, *, cached_tokens: float = 0.0, written_tokens: float = 0.0
     ) -> float:
-        """By the list price; of the input, some may have been read from a cache, and some written to it."""
+        """Returns the list price of a call in USD.
+
+        `cached_tokens` and `written_tokens` are the parts of the input that were read from a cache, and written to it.
+        """
         cost = input_tokens * self.input_usd_per_mtok + output_tokens * self.output_usd_per_mtok
         if self.cached_input_usd_per_mtok is not None:
             cost -= cached_tokens * (self.input_usd_per_mtok - self.cached_input_usd_per_mtok)
@@ -52,7 +55,10 @@ class Model:
         return cost / 1e6
 
     def most_usd(self, input_tokens: float, output_tokens: float | None) -> float:
-        """What a call costs at most, if its answer has at most so many tokens; several typical ones where no limit is known."""
+        """Returns the most USD that a call can cost, if its answer has at most `output_tokens`.
+
+        Without any limit on the answer (None), several typical answers are assumed.
+        """
         limits = [tokens for tokens in (output_tokens, self.max_output_tokens) if tokens is not None]
         input_price = max(self.input_usd_per_mtok, self.cache_write_usd_per_mtok or 0.0)
         answer = min(limits, default=LONG_ANSWER * self.output_tokens) * self.output_usd_per_mtok
@@ -67,7 +73,10 @@ class Trigger:
 
 @dataclass(frozen=True, kw_only=True)
 class RoleRule:
-    """The first trigger that holds decides; else the primary; the fallback where that one is not eligible."""
+    """The rule of a role: the first trigger that holds decides, else the primary.
+
+    The fallback if that is not eligible.
+    """
 
     primary: str
     fallback: str | None = None
@@ -83,7 +92,7 @@ class GuardLimits:
 
 @dataclass(frozen=True, kw_only=True)
 class BanditSettings:
-    """Learns online from outcomes; what is not given is left to the bandit."""
+    """Settings of a bandit, which learns online from outcomes; None leaves a value to the bandit."""
 
     kind: str  # one of BANDITS
     noise: float | None = None  # of a reward, as Thompson sampling takes it: more explores more; for `contextual`
@@ -98,7 +107,7 @@ class LogSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class Exploration:
-    """Calls that may get another model than the policy's choice, drawn evenly."""
+    """Shares of the calls that may get another model than the policy's choice, and the models drawn from, evenly."""
 
     share: float = 0.0  # of all calls
     among: PlausibleModels | None = None  # all eligible models if there are none
@@ -129,7 +138,10 @@ class ModelsFile:
 
     @classmethod
     def parse(cls, text: str, folder: Path = Path()) -> ModelsFile:
-        """`folder`: where files that the text names are."""
+        """Returns the table in a text; files that it names are looked for in `folder`.
+
+        Raises ModelsFileError for a mistake.
+        """
         try:
             values = parse_yaml(text)
         except yaml.YAMLError as error:
@@ -217,7 +229,7 @@ def parse_guard(value: object) -> GuardLimits:
 
 
 def parse_exploration(value: object, models: dict[str, Model], folder: Path) -> Exploration:
-    """A share, or a mapping of it with a list of models or the file of `sage rl plausible`."""
+    """Returns the exploration of a share alone, or of a mapping with models or the file of `sage rl plausible`."""
     if not isinstance(value, dict):
         return Exploration(share=amount(value, "exploration", most=1.0))
     given = section(Exploration, value, "exploration")
@@ -239,7 +251,7 @@ def parse_exploration(value: object, models: dict[str, Model], folder: Path) -> 
 
 
 def parse_bandit(value: object) -> BanditSettings | None:
-    """A name, or a mapping of it with settings."""
+    """Returns the settings of a bandit's name alone, or of a mapping; None if there is no bandit."""
     if not isinstance(value, dict):
         kind = choice(value, "bandit", BANDITS)
         return None if kind is None else BanditSettings(kind=kind)
@@ -255,7 +267,7 @@ def parse_bandit(value: object) -> BanditSettings | None:
 
 
 def parse_objective(value: object) -> Objective:
-    """One of three: weights, a limit on the loss of quality, or a limit on cost."""
+    """Returns the objective, one of three: weights, a limit on the loss of quality, or a limit on cost."""
     given = section(Objective, value, "objective")
     if len(given) != 1:
         names = ", ".join(field.name for field in fields(Objective))

@@ -1,4 +1,4 @@
-"""The hint for a name that is not known."""
+"""Hints for names that are not known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The keyword arguments of `Router.route` and `Router.outcome`: for type checkers and editors, and for those who have none."""
+"""Types of the keyword arguments of `Router.route` and `Router.outcome`, and a check of their names at run time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class NeededFields(TypedDict):
 
 
 class RequestFields(NeededFields, total=False):
-    """Fields of `sage.log.records.Request`."""
+    """Keyword arguments for a request: the fields of `sage.log.records.Request`."""
 
     task: str
     task_id: str
@@ -29,7 +29,7 @@ class RequestFields(NeededFields, total=False):
 
 
 class AttemptFields(TypedDict, total=False):
-    """Fields of `sage.log.records.Outcome` but the verdicts."""
+    """Keyword arguments for the outcome of an attempt: the fields of `sage.log.records.Outcome` but the verdicts."""
 
     quality: float | None
     cost_usd: float | None
@@ -46,13 +46,13 @@ class AttemptFields(TypedDict, total=False):
 
 
 class OutcomeFields(AttemptFields, total=False):
-    """Fields of `sage.log.records.Outcome`."""
+    """Keyword arguments for an outcome: the fields of `sage.log.records.Outcome`."""
 
     verdicts: Mapping[str, Said]  # of verifiers about the answer, by name: true, false, or None for unknown
 
 
 def check_names(call: str, given: Mapping[str, object], fields: type) -> None:
-    """A TypeError that names the call the user made, and not the record that is built from it."""
+    """Raises TypeError if an argument is unknown or missing; the message names `call`, which the user has called."""
     needed, known = fields.__required_keys__, fields.__required_keys__ | fields.__optional_keys__  # pyrefly: ignore
     for name in given:
         if name not in known:

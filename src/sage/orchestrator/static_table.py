@@ -1,4 +1,7 @@
-"""The static table: per role a primary, a fallback and triggers. The safe answer, and what every policy has to beat."""
+"""The static table: for each role a primary, a fallback and triggers.
+
+Every policy has to beat it, and it is the fallback.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ from sage.policies.policy import Contexts, with_exploration
 
 
 class StaticTable:
-    """Chooses by rule; with `exploration`, a share of the calls goes evenly to every eligible model, or to some of them."""
+    """Policy that chooses by rule.
+
+    A share `exploration` of the calls goes evenly to every eligible model, or to `among`.
+    """
 
     name = "static"
 
@@ -49,7 +55,7 @@ class StaticTable:
 
     @classmethod
     def always(cls, model: str, exploration: float = 0.0) -> Self:
-        """The table that gives every role the same model."""
+        """Returns the table that gives every role the same model."""
         free = Model(input_usd_per_mtok=0.0, output_usd_per_mtok=0.0)
         return cls({model: free}, dict.fromkeys(ROLES, RoleRule(primary=model)), exploration)
 
@@ -62,11 +68,11 @@ class StaticTable:
         return {"order": self.by_price, "rules": rules, "exploration": self.exploration} | among
 
     def typical_cost(self, name: str, input_tokens: float = 1000.0) -> float:
-        """What a call is expected to cost, in USD."""
+        """Returns the expected cost of a call in USD, with a typical answer of the model."""
         return self.models[name].cost_usd(input_tokens, self.models[name].output_tokens)
 
     def choices(self, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
-        """int [n]: the model that the rules give each row, before any exploration."""
+        """Returns int [n]: the column of the model that the rules give each row, before any exploration."""
         column = {model: k for k, model in enumerate(models)}
         chosen = np.full(len(contexts.role), -1)
         for role in np.unique(contexts.role):
@@ -81,7 +87,7 @@ class StaticTable:
         return np.where(chosen < 0, np.argmax(eligible, axis=1), chosen)
 
     def preferences(self, role: str, features: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-        """Models in the order in which the rules try them, each with the rows (bool) it is for."""
+        """Yields models in the order in which the rules try them, each with the rows that it is for (bool [n])."""
         rule, everywhere = self.roles[role], np.ones(len(features), bool)
         for trigger in rule.triggers:
             yield trigger.use, trigger.when.holds(features)
@@ -90,7 +96,7 @@ class StaticTable:
                 yield name, everywhere
 
     def why(self, contexts: Contexts) -> str:
-        """The rule that speaks for the first row, for people."""
+        """Returns a sentence about the rule that applies to the first row."""
         rule = self.roles[str(contexts.role[0])]
         for trigger in rule.triggers:
             if trigger.when.holds(contexts.features[:1])[0]:
@@ -104,15 +110,17 @@ class StaticTable:
     def explored(
         self, probabilities: np.ndarray, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray
     ) -> np.ndarray:
-        """Any policy's probabilities with the table's exploration, wherever that has two models or more to go to."""
+        """Returns any policy's probabilities with the table's exploration, in rows where it has two models or more."""
         some = eligible if self.among is None else self.among.mask(contexts, models, eligible)
         several = some.sum(axis=1, keepdims=True) > 1
         explored = with_exploration(probabilities, np.where(several, some, eligible), self.exploration)
         return np.where(several, explored, probabilities)
 
     def shadows(self, contexts: Contexts, models: tuple[str, ...]) -> np.ndarray | None:
-        """[models, models] for one row, whose models are all eligible: by the chosen model, the probability that each is
-        asked as well; None where there are not two to choose from."""
+        """Returns float [models, models] for one row: entry [i, j] is the probability to ask j as well if i is chosen.
+
+        All models are eligible in this row. None if no second model is ever asked.
+        """
         eligible = np.ones((1, len(models)), bool)
         some = eligible[0] if self.among is None else self.among.mask(contexts, models, eligible)[0]
         if not self.shadow or some.sum() < 2:

@@ -22,7 +22,10 @@ from sage.policies.policy import Contexts, RoutingPolicy
 
 
 def try_out(policy: RoutingPolicy, models: tuple[str, ...]) -> None:
-    """Asks a policy about every role; raises if it has no probabilities for these models."""
+    """Asks a policy about every role; raises ValueError if it has no probabilities for these models.
+
+    Other errors of the policy are not caught.
+    """
     contexts = features.contexts_of([Request(role=role) for role in ROLES])
     eligible = np.ones((len(ROLES), len(models)), bool)
     probabilities = np.asarray(policy.probabilities(contexts, models, eligible))
@@ -32,7 +35,7 @@ def try_out(policy: RoutingPolicy, models: tuple[str, ...]) -> None:
 
 
 def inferred_category(policy: RoutingPolicy | None, contexts: Contexts) -> str:
-    """From the text of a request without one, where the policy was learned to; '' if it is not sure."""
+    """Returns the category that a learned policy infers from the text of a request; '' if it cannot or is not sure."""
     if not isinstance(policy, LearnedPolicy) or policy.categorizer is None:
         return ""
     try:
@@ -42,7 +45,7 @@ def inferred_category(policy: RoutingPolicy | None, contexts: Contexts) -> str:
 
 
 class BanditTier:
-    """A bandit with its state in the log's file."""
+    """A bandit whose state is in the log's file."""
 
     def __init__(
         self, path: Path, settings: BanditSettings, static: StaticTable, weights: RewardWeights = REWARD_V1
@@ -59,30 +62,40 @@ class BanditTier:
 
     @cached_property
     def store(self) -> BanditStore:
-        """Opened on first use: a router starts even where its log cannot be read."""
+        """Returns the bandit's state.
+
+        It is opened on first use, so that a router starts even if its log cannot be read.
+        """
         key = None if self.weights == REWARD_V1 else f"{self.bandit.name} for {self.weights.version}"
         return BanditStore(self.path, self.bandit, key=key)
 
     def current(self) -> RoutingPolicy:
-        """The bandit as all processes have taught it."""
+        """Returns the bandit, after it has read from the log's file what all processes have taught it."""
         self.store.refresh()
         return self.bandit
 
     def learn(self, decision: Decision, before: Outcome | None, after: Outcome | None) -> None:
-        """Learns from what a report has changed: a quality that came, or a cost or a correction that came after it."""
+        """Teaches the bandit how a decision's outcome has changed from `before` to `after`; None means no outcome yet.
+
+        Nothing is learned until a quality or a time-out is known; later costs and corrections replace what was
+        learned.
+        """
         old, new = self.lesson(decision, before), self.lesson(decision, after)
         if new is not None and new != old:
             self.store.learn(decision.role, decision.category, *new, instead_of=old)
 
     def lesson(self, decision: Decision, outcome: Outcome | None) -> tuple[str, float] | None:
-        """The model that answered and its reward; nothing as long as neither a quality nor a time-out is known."""
+        """Returns the model that answered, and its reward.
+
+        None as long as neither a quality nor a time-out is known.
+        """
         if outcome is None or (outcome.quality is None and not outcome.timed_out):
             return None
         model = outcome.model or decision.model
         return model, reward_of(outcome, self.static.models.get(model), self.tokens(decision), self.weights)
 
     def tokens(self, decision: Decision) -> float:
-        """Of the task, as the guard counts them."""
+        """Returns the number of tokens in a decision's task, as the guard counts them."""
         return tokens_in(np.array([decision.features], np.float32))
 
     def close(self) -> None:
@@ -91,8 +104,10 @@ class BanditTier:
 
 
 def reward_of(outcome: Outcome, model: Model | None, input_tokens: float, weights: RewardWeights = REWARD_V1) -> float:
-    """The reward of one outcome. Silence earns nothing: a cost or a latency that was not reported counts as models.yaml
-    expects it of the model, and with its full weight where that says nothing either."""
+    """Returns the reward of one outcome; an unreported cost or latency counts as models.yaml expects it of the model.
+
+    If models.yaml says nothing either (or `model` is None), it counts with its full weight: silence earns nothing.
+    """
     cost, latency = outcome.cost_usd, outcome.latency_s
     if cost is None and model is not None:
         cost = model.cost_usd(

@@ -1,4 +1,4 @@
-"""The trigger language: `task_complexity_score > 0.8 and past_failures >= 1`, checked when it is read."""
+"""Conditions of triggers, such as `task_complexity_score > 0.8 and past_failures >= 1`, checked when they are read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GRAMMAR = "write VARIABLE > NUMBER (or >=, <, <=, ==, !=), joined by `and` or `o
 
 
 class TriggerError(ValueError):
-    """A condition that cannot be evaluated: the sentence says what in it, and what is known."""
+    """Error about a condition that cannot be evaluated; the message names the part, and the known names."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Combination:
 
 @dataclass(frozen=True)
 class Condition:
-    """A parsed condition; `text` is how it was written."""
+    """A condition that was read from `text`."""
 
     text: str
     tree: Comparison | Combination
@@ -67,7 +67,7 @@ class Condition:
         return cls(text, build(tree, text))
 
     def holds(self, features: np.ndarray) -> np.ndarray:
-        """bool [n] for rows of features [n, NAMES]."""
+        """Returns bool [n]: True for rows of features [n, NAMES] that meet the condition; unknown values meet none."""
         return self.tree.holds(features)
 
 

@@ -1,4 +1,4 @@
-"""The sections of models.yaml that `sage serve` needs: where each model is asked, and how requests are served."""
+"""The sections of models.yaml for `sage serve`: where each model is asked, and how requests are served."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @dataclass(frozen=True, kw_only=True)
 class Upstream:
-    """Where a model answers; either `url` or `local`."""
+    """The address of a model, either `url` or `local`, with the limits of its calls."""
 
     url: str | None = None  # base URL, as SDKs take it
     local: str | None = None  # a model of `sage models add`, which `sage serve` starts
@@ -39,7 +39,7 @@ class Upstream:
 
 @dataclass(frozen=True, kw_only=True)
 class NameRule:
-    """What becomes of a request that names a model so."""
+    """The rule for requests that ask for this name instead of a model: a role, a model, or an error."""
 
     role: str | None = None  # of the request, unless x-sage-role says another
     pin: str | None = None  # the model that answers; routed if None
@@ -73,7 +73,10 @@ class ServeSettings:
 
 
 def parse_upstream(value: object, place: str, folder: Path = Path()) -> Upstream | None:
-    """`folder`: where a key's file is looked for."""
+    """Returns the upstream at a place, None if there is none; the file of a key is looked for in `folder`.
+
+    Raises ModelsFileError for a mistake.
+    """
     if value is None:
         return None
     given = section(Upstream, value, place)
@@ -97,7 +100,10 @@ def parse_upstream(value: object, place: str, folder: Path = Path()) -> Upstream
 
 
 def check_key_places(given: dict, place: str, folder: Path, prefix: str = "") -> None:
-    """A secret is never in models.yaml: that names where it is, a variable or a file."""
+    """Raises ModelsFileError if `given` names both a variable and a file for a secret, or names one wrongly.
+
+    Makes the file's path one in `folder`. A secret itself is never in models.yaml.
+    """
     env, file = f"{prefix}key_env", f"{prefix}key_file"
     if env in given and file in given:
         raise ModelsFileError(f"{place} has {env} and {file}: give one of them")
@@ -156,7 +162,10 @@ def parse_name(name: str, value: object) -> NameRule:
 
 
 def checked_url(value: object, place: str) -> str:
-    """Without a slash at the end. What it may hold of a secret is not repeated."""
+    """Returns the URL without a slash at its end; raises ModelsFileError if it is none, or has a user or a query.
+
+    The message does not repeat the URL, which may hold a secret.
+    """
     try:
         parts = urlsplit(value if isinstance(value, str) else "")
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:

@@ -1,4 +1,4 @@
-"""What the log says about cascades, for people: how they end, what they cost, and how often verifiers are right."""
+"""Summary of the cascades in a log: how they end, their cost, and how often verifiers are right."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ Row = tuple[Decision, Outcome | None]
 
 
 def calls(rows: Iterable[Row]) -> Iterator[Row]:
-    """Rows in which a model was called: all but the stops of cascades."""
+    """Returns the rows in which a model was called: all but the stops of cascades."""
     return (row for row in rows if row[0].cascade is None or row[0].model != STOP)
 
 
 def summarize_cascades(rows: Iterable[Row]) -> dict | None:
-    """None where there is no cascade; means are over those that can be learned from."""
+    """Returns a summary of the cascades in the rows as plain values; None if there is none.
+
+    Means are over the cascades that can be learned from; the others are counted under 'missing' by reason.
+    """
     found = sorted_cascades(rows)
     if not found:
         return None

@@ -1,4 +1,4 @@
-"""The cost-quality curve as one SVG, and as one HTML page that needs nothing else."""
+"""The curve of quality over cost as one SVG, and as one HTML page that needs no other file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Place = Callable[[float], float]
 
 
 def render_page(values: dict) -> str:
-    """Every text from the log is escaped."""
+    """Returns the HTML page of a frontier; every text from the log is escaped."""
     about = f"{values['num_rows']:,} {escape(values['data_source'])} decisions of {values['num_tasks']:,} tasks with quality and cost"
     rows = [row(point) for point in (values["static"], *values["objectives"], *values["models"], *values["curve"])]
     return (
@@ -39,7 +39,7 @@ def row(point: dict) -> tuple[str, ...]:
 
 
 def cells(point: dict) -> tuple[str, ...]:
-    """One line of the table, as plain text."""
+    """Returns the cells of one line of the table, as plain text."""
     return (
         point["name"],
         f"{point['quality']:.4f}",
@@ -52,7 +52,7 @@ def cells(point: dict) -> tuple[str, ...]:
 
 
 def render_svg(values: dict) -> str:
-    """Cost to the right, quality upwards; the band is the interval of quality."""
+    """Returns the curve as SVG: cost to the right, quality upwards, and a band for the interval of quality."""
     curve, marked = values["curve"], [values["static"], *values["models"], *values["objectives"]]
     points = [*curve, *marked]
     height = max(HEIGHT, TOP + 16 * (len(marked) + 2))  # room for the legend
@@ -88,7 +88,7 @@ def cost_axis(costs: list[float]) -> tuple[Place, bool]:
 
 
 def spread(values: list[float]) -> tuple[float, float]:
-    """The range of the values with a margin on both sides."""
+    """Returns the lowest and the highest of the values, with a margin on both sides, as the ends of an axis."""
     low, high = min(values), max(values)
     margin = 0.06 * (high - low) or 0.05 * abs(high) or 1.0
     return low - margin, high + margin
@@ -124,7 +124,7 @@ def axes(points: list[dict], x: Place, y: Place, low: float, high: float, *, log
 
 
 def legend(values: dict, x: Place, y: Place) -> list[str]:
-    """Marks with numbers beside them, and what the numbers stand for on the right."""
+    """Returns marks with numbers beside them, and on the right the names that the numbers stand for, as SVG."""
     groups = (([values["static"]], "square", "#1c2430"), (values["objectives"], "diamond", "#c0392b"))
     marks = [
         (point, shape, colour)

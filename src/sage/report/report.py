@@ -1,4 +1,4 @@
-"""What the log says for people: cost, quality, what was saved, by role, by model and by policy."""
+"""Cost, quality and savings from a log, by role, by model and by policy."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ OF_AN_EVALUATION = ("policy", "incumbent", "data_source", "evidence", "num_rows"
 
 
 class ReportError(ValueError):
-    """A report that cannot be written: the sentence says why and what to do."""
+    """Error about a report that cannot be written; the message says why, and the fix."""
 
 
 @dataclass
 class Group:
-    """Decisions that share something, with what is known of them."""
+    """Decisions that share something, with their known qualities, costs and latencies."""
 
     decisions: int = 0
     quality: list[float] = field(default_factory=list)
@@ -67,14 +67,18 @@ class Group:
 def write_report(
     path: Path, db: str, *, data_source: str | None = None, against: str | None = None, evaluation: Path | None = None
 ) -> None:
-    """Writes one self-contained HTML page about one source of decisions."""
+    """Writes one HTML page about one source of decisions; the arguments are those of `summarize`."""
     write_text(path, render(summarize(db, data_source=data_source, against=against, evaluation=evaluation)))
 
 
 def summarize(
     db: str, *, data_source: str | None = None, against: str | None = None, evaluation: Path | None = None
 ) -> dict:
-    """Everything that the page shows, as plain values; `against` is the one model to compare routing with."""
+    """Returns everything that the page shows, as plain values.
+
+    `data_source` None means the strongest in the log; `against` is the one model to compare routing with, None means
+    each; `evaluation` is a file of `sage rl eval-offline`. Raises ReportError if there is nothing to report on.
+    """
     if not Path(db).is_file():
         raise ReportError(f"{db}: there is no such log: give --db, or start one with `sage route`")
     if data_source is not None and data_source not in DATA_SOURCES:
@@ -115,7 +119,7 @@ def summarize(
 
 
 def answered_by(decision: Decision, outcome: Outcome | None) -> str:
-    """The chosen model, or the one that the provider fell back to."""
+    """Returns the model that answered: the chosen one, or the one that the provider fell back to."""
     return decision.model if outcome is None or outcome.model is None else outcome.model
 
 
@@ -129,7 +133,10 @@ def group_by(
 
 
 def savings(rows: list[tuple[Decision, Outcome | None]], against: str | None = None) -> dict:
-    """Returns what routing gave compared with always one model; without a decision that can be judged, the reason."""
+    """Returns how routing compares with always one model.
+
+    If no decision can be judged, the reason is under 'refusal'.
+    """
     judged = [(d, o if o is None or could_answer(d, o) else shadow_alone(o)) for d, o in rows]
     try:
         data = RoutingData.from_records(judged, gaps=True)
@@ -139,10 +146,12 @@ def savings(rows: list[tuple[Decision, Outcome | None]], against: str | None = N
 
 
 def compare_with_models(data: RoutingData, against: str | None = None) -> dict:
-    """Returns the doubly robust paired differences, as routed minus always one model, with intervals by task at one look.
+    """Returns the doubly robust paired differences, routed minus always one model, with intervals by task.
 
-    Intervals are of `against` alone, or hold for all models together (Bonferroni): the best of several estimates is too good, and
-    so would be its interval. They hold whatever the missing outcomes were. A model that the log cannot judge has a reason.
+    Intervals are valid at one look. They are of `against` alone, or hold for all models together (Bonferroni): the
+    best of several estimates is too good, and so would be its interval. They hold whatever the missing outcomes were.
+    A model that the log cannot judge has a reason under 'not_judged'. Raises ReportError if no answer of `against` is
+    in the log.
     """
     tried = [str(data.models[k]) for k in np.unique(data.action)]
     if against is not None and against not in tried:
@@ -179,7 +188,7 @@ def always(data: RoutingData, model: str) -> np.ndarray:
 
 
 def why_not_judged(data: RoutingData, target: np.ndarray) -> str:
-    """Returns the reason for which the gate would not answer either, or an empty text."""
+    """Returns the reason for which the gate would not judge this target either; '' if it would."""
     tasks = len(np.unique(data.contexts.task_id[data.observed]))
     if tasks < FEWEST_TASKS:
         return f"the log has outcomes of {tasks} tasks, fewer than {FEWEST_TASKS}"
@@ -190,7 +199,7 @@ def why_not_judged(data: RoutingData, target: np.ndarray) -> str:
 
 
 def read_evaluation(path: Path) -> dict:
-    """What `sage rl eval-offline` wrote."""
+    """Returns the evaluation that `sage rl eval-offline` wrote; raises ReportError if the file is not one."""
     if not path.is_file():
         raise ReportError(f"{path}: there is no such evaluation: make it with `sage rl eval-offline --out {path}`")
     try:

@@ -1,4 +1,4 @@
-"""The report as one HTML page that needs nothing else: no script, no font, no picture from elsewhere."""
+"""The report as one HTML page that needs no other file: no script, no font, no picture from elsewhere."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HEAD = ("decisions", "outcomes", "quality", "cost, USD each", "cost, USD in all"
 
 
 def render(summary: dict) -> str:
-    """The page; every text from the log is escaped."""
+    """Returns the HTML page of a summary; every text from the log is escaped."""
     about = f"{escape(summary['log'])}, data source <b>{escape(summary['data_source'])}</b>"
     parts = [
         f"<h1>sage: routing report</h1><p>{about}, {moment(summary['from'])} to {moment(summary['to'])}</p>",
@@ -176,7 +176,7 @@ def other_sources(counts: dict[str, int]) -> str:
 
 
 def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    """Cells are HTML already."""
+    """Returns an HTML table; `head` and `rows` are HTML already."""
     lines = ["<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows]
     return "<table><tr>" + "".join(f"<th>{name}</th>" for name in head) + "</tr>" + "".join(lines) + "</table>"
 
