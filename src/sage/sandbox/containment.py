@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sage.sandbox.contract import Backend, Command, Limits, Result
-from sage.sandbox.escapes import ATTEMPTS, MARK, Attempt
+from sage.sandbox.escapes import ATTEMPTS, MARK, EscapeAttempt
 
 LIMITS = Limits(
     memory_mb=256, processes=32, cpu_s=2, wall_s=1.5, file_mb=8, disk_mb=16, open_files=128, output_bytes=20_000
@@ -23,7 +23,7 @@ LIMITS = Limits(
 
 
 @dataclass(frozen=True)
-class Host:
+class HostTargets:
     """The targets on this host that escape attempts try to reach: a file, sockets and a process."""
 
     context: dict[str, object]
@@ -48,16 +48,16 @@ class Host:
 LASTING = {"processes", "amounts", "persistence"}  # groups of attempts whose effects could outlive their run
 
 
-class Finding(NamedTuple):
+class EscapeFinding(NamedTuple):
     """The result of one escape attempt: `escape` is a sentence about what got out, '' if it was contained."""
 
-    attempt: Attempt
+    attempt: EscapeAttempt
     escape: str  # "" if it was contained
     result: Result
 
 
 @contextmanager
-def bait() -> Iterator[Host]:
+def bait() -> Iterator[HostTargets]:
     """Yields a file, sockets and a process on the host that any program outside of a sandbox can reach."""
     secret = secrets.token_hex(16)
     with ExitStack() as stack:
@@ -82,10 +82,10 @@ def bait() -> Iterator[Host]:
         stack.callback(victim.kill)
         context = {"port": tcp.getsockname()[1], "abstract": secret, "path": str(path), "secret": secret}
         context |= {"victim": victim.pid, "limits": asdict(LIMITS)}
-        yield Host(context, victim, (tcp, udp, abstract, named), folder)
+        yield HostTargets(context, victim, (tcp, udp, abstract, named), folder)
 
 
-def attempts(backend: Backend, chosen: Iterable[Attempt] = ATTEMPTS) -> Iterator[Finding]:
+def attempts(backend: Backend, chosen: Iterable[EscapeAttempt] = ATTEMPTS) -> Iterator[EscapeFinding]:
     """Yields a finding for every attempt, run one after the other in the backend.
 
     After attempts whose effects could outlive them, another run checks that nothing is left.
@@ -95,11 +95,11 @@ def attempts(backend: Backend, chosen: Iterable[Attempt] = ATTEMPTS) -> Iterator
             files = {"attempt.py": attempt.program}
             command = Command(argv=("python", "attempt.py"), stdin=json.dumps(host.context).encode())
             result = backend.run(files, command, LIMITS)
-            escape = judged(result, host) or (left_behind(backend) if attempt.group in LASTING else "")
-            yield Finding(attempt, escape or host.touched(), result)
+            escape = visible_escape(result, host) or (remains_of_runs(backend) if attempt.group in LASTING else "")
+            yield EscapeFinding(attempt, escape or host.touched(), result)
 
 
-def judged(result: Result, host: Host) -> str:
+def visible_escape(result: Result, host: HostTargets) -> str:
     """Returns a sentence about the escape that a run's result shows; '' if it shows none."""
     secret = str(host.context["secret"]).encode()
     if MARK in result.out:
@@ -117,7 +117,7 @@ def judged(result: Result, host: Host) -> str:
     return ""
 
 
-def left_behind(backend: Backend) -> str:
+def remains_of_runs(backend: Backend) -> str:
     """Returns a sentence about the rests of earlier runs that a new run finds; '' if there are none."""
     after = backend.run({"a": b"1"}, Command(argv=("python", "-c", "import os; print(sorted(os.listdir()))")), LIMITS)
     return "" if after.out == b"['a']\n" else f"the next run is not as it should be: {after}"

@@ -34,7 +34,7 @@ except (OSError, MemoryError, ValueError, OverflowError) as error:
 """
 
 
-class Attempt(NamedTuple):
+class EscapeAttempt(NamedTuple):
     name: str
     group: str
     body: str
@@ -373,8 +373,8 @@ for name in ("/tmp/left", "/dev/shm/left"):
 """,
     "folder without permission": 'os.mkdir("closed")\nopen("closed/x", "w")\nos.chmod("closed", 0)',
 }
-ATTEMPTS: tuple[Attempt, ...] = tuple(
-    Attempt(name, group, body)
+ATTEMPTS: tuple[EscapeAttempt, ...] = tuple(
+    EscapeAttempt(name, group, body)
     for group, bodies in (
         ("network", NETWORK),
         ("files", FILES),

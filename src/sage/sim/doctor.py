@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from sage.sandbox.choose import BACKENDS
-from sage.sandbox.containment import Finding, attempts
+from sage.sandbox.containment import EscapeFinding, attempts
 from sage.sandbox.contract import Backend, Command, Limits, SandboxError
 
 STARTS = 20  # timed
@@ -21,12 +21,12 @@ class Diagnosis:
 
     name: str
     problem: str = ""  # why it cannot be used at all
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[EscapeFinding] = field(default_factory=list)
     start_ms: float = 0.0  # median
     pytest_ms: float = 0.0
 
     @property
-    def escapes(self) -> list[Finding]:
+    def escapes(self) -> list[EscapeFinding]:
         return [finding for finding in self.findings if finding.escape or finding.result.ended_by == "broken"]
 
     @property

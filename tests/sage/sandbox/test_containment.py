@@ -11,7 +11,7 @@ import pytest
 
 from sage.sandbox import Backend, Command, Files, Limits, Result, choose
 from sage.sandbox.containment import attempts
-from sage.sandbox.escapes import ATTEMPTS, Attempt
+from sage.sandbox.escapes import ATTEMPTS, EscapeAttempt
 from sage.sandbox.image import Image
 from tests.sage.sandbox.backends import KINDS, opened
 
@@ -56,7 +56,7 @@ def backend(request: pytest.FixtureRequest, image: Image) -> Iterator[Backend]:
 
 
 @pytest.mark.parametrize(("backend", "chosen"), CASES, indirect=["backend"])
-def test_no_attempt_escapes(backend: Backend, chosen: Sequence[Attempt]) -> None:
+def test_no_attempt_escapes(backend: Backend, chosen: Sequence[EscapeAttempt]) -> None:
     found = [(finding.attempt.name, finding.escape, finding.result) for finding in attempts(backend, chosen)]
     assert len(found) == len(chosen) >= (40 if chosen is ATTEMPTS else 14)
     assert [(name, escape) for name, escape, _ in found if escape] == []
@@ -64,6 +64,6 @@ def test_no_attempt_escapes(backend: Backend, chosen: Sequence[Attempt]) -> None
 
 
 @pytest.mark.parametrize("attempt", [a for a in ATTEMPTS if a.name in HARMLESS], ids=lambda attempt: attempt.name)
-def test_an_attempt_that_nothing_holds_is_noticed(attempt: Attempt, tmp_path: Path) -> None:
+def test_an_attempt_that_nothing_holds_is_noticed(attempt: EscapeAttempt, tmp_path: Path) -> None:
     (finding,) = attempts(Host(tmp_path), [attempt])
     assert finding.escape != ""
