@@ -19,7 +19,7 @@ import torch
 
 from sage.files import write_json
 from sage.sandbox.choose import open_backend
-from sage.sandbox.counted import Counted
+from sage.sandbox.counted import CountingBackend
 from sage.settings import cache_folder
 from sage.sim.environment import packed, rules
 from sage.sim.environment.baselines import Chooser, chance
@@ -67,7 +67,7 @@ def main() -> None:
     tables = packed.load(options.tables)
     total = {"transitions": 0, "after_an_edit": 0, "different": 0}
     wrong, nodes, expanded = [], 0, 0
-    backend = Counted(open_backend())
+    backend = CountingBackend(open_backend())
     for table in random.Random(0).sample(tables, min(options.count, len(tables))):
         growth = begun(backend, rebuilder.materialise(rows[table.id]))
         if growth is None:

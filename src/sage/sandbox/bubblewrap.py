@@ -55,7 +55,7 @@ class Bubblewrap:
         try:
             process.stdin.write(request)
             process.stdin.flush()  # and stays open: the supervisor ends when it closes
-            result = exchange.result(frames.exactly(reader(process, process.stdout.fileno())), files, limits)
+            result = exchange.result(frames.exact_reader(reader(process, process.stdout.fileno())), files, limits)
         except OSError as error:
             result = exchange.broken(str(error))
         finally:

@@ -40,13 +40,13 @@ def open_backend(name: str = "auto") -> Backend:
     problems = []
     for kind in BACKENDS if name == "auto" else [name]:
         try:
-            return proved(BACKENDS[kind]())
+            return contained(BACKENDS[kind]())
         except SandboxError as error:
             problems.append(f"{kind}: {error}")
     raise SandboxError("no sandbox works on this host, and nothing is run without one. " + "; ".join(problems))
 
 
-def proved(backend: Backend) -> Backend:
+def contained(backend: Backend) -> Backend:
     """Returns the backend if it holds the essential escape attempts; otherwise closes it and raises SandboxError."""
     for finding in attempts(backend, [attempt for attempt in ATTEMPTS if attempt.name in ESSENTIAL]):
         if finding.escape or finding.result.ended_by == "broken":

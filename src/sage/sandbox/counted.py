@@ -5,7 +5,7 @@ from __future__ import annotations
 from sage.sandbox.contract import Backend, Command, Files, Limits, Result
 
 
-class Counted:
+class CountingBackend:
     """Backend that passes runs on to another one, and adds up their number and processor time."""
 
     def __init__(self, backend: Backend) -> None:

@@ -24,7 +24,7 @@ NOTHING = "ro,nosuid,nodev,noexec,size=4k,mode=0555"
 IN_CONTROL_GROUPS = {"processes", "memory", "swap", "cpus"}  # facts that can be seen only where those are mounted
 
 
-class Shape(NamedTuple):
+class ContainerShape(NamedTuple):
     """The limits that a container is created with."""
 
     memory_mb: int
@@ -33,7 +33,7 @@ class Shape(NamedTuple):
     open_files: int
 
     @classmethod
-    def of(cls, limits: Limits) -> Shape:
+    def of(cls, limits: Limits) -> ContainerShape:
         if limits.processes < FEWEST_PROCESSES:
             raise SandboxError(
                 f"processes={limits.processes} is less than an engine needs to start a container: set it to "
@@ -48,7 +48,7 @@ class Shape(NamedTuple):
         return (self.memory_mb + files + OWN_MEMORY_MB + COPIES * self.disk_mb) * 2**20
 
 
-def run_words(engine: str, name: str, shape: Shape, *, cpus: float, profile: Path, bare: bool) -> list[str]:
+def run_words(engine: str, name: str, shape: ContainerShape, *, cpus: float, profile: Path, bare: bool) -> list[str]:
     """Returns the arguments of the engine's `run` command, which start the container `name` with these limits.
 
     A `bare` container sees nothing of the system, not even its own limits; `profile` is the file of denied system
@@ -86,7 +86,7 @@ def call_profile() -> dict:
     return profile
 
 
-def not_enforced(facts: dict, shape: Shape, *, cpus: float, bare: bool) -> list[str]:
+def not_enforced(facts: dict, shape: ContainerShape, *, cpus: float, bare: bool) -> list[str]:
     """Returns a phrase for every restriction that the reported facts do not show; an empty list if all are enforced."""
     disk, shared = shape.disk_mb * 2**20, SHARED_MEMORY_MB * 2**20
     wanted = {

@@ -22,7 +22,7 @@ from pathlib import Path
 from sage.files import write_json
 from sage.sandbox import exchange, leases
 from sage.sandbox.contract import Command, Files, Limits, Result, SandboxError
-from sage.sandbox.docker_rules import Shape, call_profile, not_enforced, run_words
+from sage.sandbox.docker_rules import ContainerShape, call_profile, not_enforced, run_words
 from sage.sandbox.image import Image, ensure
 from sage.sandbox.inside import frames
 from sage.settings import cache_folder
@@ -89,7 +89,9 @@ class Engine:
 class Container:
     """A container and the connection to its first process; it ends when the connection does."""
 
-    def __init__(self, engine: Engine, image: str, shape: Shape, *, cpus: float, folder: Path, bare: bool) -> None:
+    def __init__(
+        self, engine: Engine, image: str, shape: ContainerShape, *, cpus: float, folder: Path, bare: bool
+    ) -> None:
         self.shape, self.runs = shape, 0
         lease = leases.Lease(folder)
         self.name = f"{REPOSITORY}-{lease.name}"
@@ -107,7 +109,7 @@ class Container:
         )
         self.end = weakref.finalize(self, end_container, engine, self.name, self.process, lease)
         try:
-            facts, _ = frames.unpacked(self.reader(time.monotonic() + PATIENCE_S), 0)
+            facts, _ = frames.unpack(self.reader(time.monotonic() + PATIENCE_S), 0)
         except frames.FrameError as error:
             reason = self.last_words() or str(error)
             self.end()
@@ -145,7 +147,7 @@ class Container:
     def reader(self, deadline: float) -> frames.Read:
         assert self.process.stdout is not None
         number = self.process.stdout.fileno()
-        return frames.exactly(frames.before(deadline, number, lambda size: os.read(number, size)))
+        return frames.exact_reader(frames.until_deadline(deadline, number, lambda size: os.read(number, size)))
 
 
 class Docker:
@@ -170,13 +172,13 @@ class Docker:
         self.cpus = cpus
         self.folder = (cache or cache_folder()).resolve() / "leases"
         self.container: Container | None = None
-        self.checked: set[Shape] = set()
+        self.checked: set[ContainerShape] = set()
         remove_abandoned(self.engine, self.folder)
         with leases.locked(self.folder / ".import"):
             self.image = self.engine.import_image(image or ensure(cache))
 
     def run(self, files: Files, command: Command, limits: Limits) -> Result:
-        shape = Shape.of(limits)
+        shape = ContainerShape.of(limits)
         request = exchange.request(files, command, replace(limits, processes=ANY_NUMBER))  # the container counts them
         if self.container is not None and (self.container.shape != shape or self.container.runs >= MOST_RUNS):
             self.close()
@@ -190,7 +192,7 @@ class Docker:
                 self.close()
         return result
 
-    def start(self, shape: Shape) -> Container:
+    def start(self, shape: ContainerShape) -> Container:
         """Returns a new container with these limits; raises SandboxError if one of them is not enforced.
 
         The first time, another container is started before it: one that can see its control groups, and reports them.

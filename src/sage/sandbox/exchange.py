@@ -32,7 +32,7 @@ def request(files: Files, command: Command, limits: Limits) -> bytes:
         "paths": list(files),
         "filter": base64.b64encode(call_filter()).decode(),
     }
-    return frames.packed(header, [command.stdin, *files.values()])
+    return frames.pack(header, [command.stdin, *files.values()])
 
 
 def call_filter() -> bytes:
@@ -46,17 +46,17 @@ def result(read: frames.Read, files: Files, limits: Limits) -> Result:
     """Reads the next frame and returns its result; a malformed frame becomes a result that ended as 'broken'."""
     most = limits.disk_mb * 2**20 + 4 * limits.output_bytes
     try:
-        header, blobs = frames.unpacked(read, most)
+        header, blobs = frames.unpack(read, most)
         if "failure" in header:
             return broken(str(header["failure"]))
-        return parsed(header, blobs, files)
+        return result_from(header, blobs, files)
     except (frames.FrameError, SandboxError) as error:
         return broken(str(error))
     except (KeyError, TypeError, ValueError, IndexError) as error:
         return broken(f"the answer is not as it should be ({type(error).__name__}: {error})")
 
 
-def parsed(header: dict, blobs: list[bytes], files: Files) -> Result:
+def result_from(header: dict, blobs: list[bytes], files: Files) -> Result:
     code, ended_by = header["code"], header["ended_by"]
     if ended_by not in get_args(EndedBy) or not (code is None or type(code) is int):
         raise ValueError("an unknown end")

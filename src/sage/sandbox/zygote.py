@@ -75,7 +75,7 @@ class Zygote:
         theirs.close()
         self.channel = ours
         try:
-            frames.unpacked(self.reader(ours, time.monotonic() + BOOT_S), 0)
+            frames.unpack(self.reader(ours, time.monotonic() + BOOT_S), 0)
         except frames.FrameError as error:
             reason = self.last_words() or str(error)
             self.close()
@@ -83,7 +83,7 @@ class Zygote:
         return ours
 
     def reader(self, channel: socket.socket, deadline: float) -> frames.Read:
-        return frames.exactly(frames.before(deadline, channel.fileno(), channel.recv))
+        return frames.exact_reader(frames.until_deadline(deadline, channel.fileno(), channel.recv))
 
     def last_words(self) -> str:
         """Returns the last line of the launcher's error output; '' if it does not end within a second."""

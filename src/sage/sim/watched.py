@@ -8,7 +8,7 @@ from threading import Event
 
 from sage.sandbox import Backend, Command, Files, Limits, Result, SandboxError
 from sage.sandbox.contract import checked_files
-from sage.sandbox.counted import Counted
+from sage.sandbox.counted import CountingBackend
 
 
 class InfrastructureError(Exception):
@@ -19,7 +19,7 @@ class DeadlineError(Exception):
     """A task took longer than it may."""
 
 
-class Watched(Counted):
+class Watched(CountingBackend):
     """A sandbox for one attempt at a task: nothing runs beyond the deadline, and what fails by itself is told apart."""
 
     def __init__(self, backend: Backend, deadline_s: float, stop: Event) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from sage.sandbox import Command, Limits, Result, SandboxError, docker_runner, exchange, leases
 from sage.sandbox.choose import proved
-from sage.sandbox.docker_rules import IN_CONTROL_GROUPS, Shape, call_profile, not_enforced
+from sage.sandbox.docker_rules import IN_CONTROL_GROUPS, ContainerShape, call_profile, not_enforced
 from sage.sandbox.docker_runner import Docker, Engine, remove_abandoned
 from sage.sandbox.image import Image
 from tests import needs
@@ -212,7 +212,7 @@ FACTS = {
     "disk": [64 * 2**20, 64 * 2**20, 16 * 2**20],
     "sees_control_groups": True,
     "processes": 65,
-    "memory": Shape.of(Limits()).memory,
+    "memory": ContainerShape.of(Limits()).memory,
     "swap": 0,
     "cpus": 1.0,
 }
@@ -220,7 +220,7 @@ FACTS = {
 
 @pytest.mark.parametrize("key", FACTS)
 def test_every_fact_counts(key: str) -> None:
-    shape = Shape.of(Limits())
+    shape = ContainerShape.of(Limits())
     hidden = FACTS | {"sees_control_groups": False} | dict.fromkeys(IN_CONTROL_GROUPS)
     for facts, bare in ((FACTS, False), (hidden, True)):
         assert not_enforced(facts, shape, cpus=1.0, bare=bare) == []
@@ -249,7 +249,7 @@ def test_a_host_without_an_engine_is_told(tmp_path: Path) -> None:
 
 def test_too_few_processes_are_refused() -> None:
     with pytest.raises(SandboxError, match=r"processes=3 is less than an engine needs .*: set it to 14 or more"):
-        Shape.of(Limits(processes=3))
+        ContainerShape.of(Limits(processes=3))
 
 
 def test_the_profile_of_a_container_denies_what_the_table_denies() -> None:

@@ -30,11 +30,11 @@ def serve_container() -> None:
     answers = os.dup(1)
     with open(os.devnull, "wb") as nothing:
         os.dup2(nothing.fileno(), 1)
-    send(answers, frames.packed(seen, []))
-    receive = frames.exactly(lambda size: os.read(0, size))
+    send(answers, frames.pack(seen, []))
+    receive = frames.exact_reader(lambda size: os.read(0, size))
     try:
         while True:
-            header, blobs = frames.unpacked(receive, MOST_REQUEST)
+            header, blobs = frames.unpack(receive, MOST_REQUEST)
             frame = supervise(request_of(header, blobs), execute, 0)
             for folder in FOLDERS:
                 empty(folder)
@@ -42,7 +42,7 @@ def serve_container() -> None:
     except frames.FrameError:
         return  # the caller is gone
     except BaseException:
-        send(answers, frames.packed({"failure": traceback.format_exc()}, []))
+        send(answers, frames.pack({"failure": traceback.format_exc()}, []))
 
 
 def send(descriptor: int, frame: bytes) -> None:

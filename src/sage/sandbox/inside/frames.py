@@ -18,12 +18,12 @@ class FrameError(ValueError):
     """Error about bytes that are not a frame, or that did not come in time."""
 
 
-def packed(header: dict, blobs: Sequence[bytes]) -> bytes:
+def pack(header: dict, blobs: Sequence[bytes]) -> bytes:
     text = json.dumps(header | {"sizes": [len(blob) for blob in blobs]}).encode()
     return b"".join((PREFIX.pack(MAGIC, len(text)), text, *blobs))
 
 
-def unpacked(read: Read, most: int) -> tuple[dict, list[bytes]]:
+def unpack(read: Read, most: int) -> tuple[dict, list[bytes]]:
     """Reads the next frame and returns its header and blobs; `read` gives exactly the bytes asked for.
 
     Raises FrameError if the frame is malformed, or if its blobs have more than `most` bytes together.
@@ -41,7 +41,7 @@ def unpacked(read: Read, most: int) -> tuple[dict, list[bytes]]:
     return header, [read(size) for size in sizes]
 
 
-def exactly(receive: Callable[[int], bytes]) -> Read:
+def exact_reader(receive: Callable[[int], bytes]) -> Read:
     """Returns a function that reads exactly `size` bytes from `receive`, which may give fewer at a time.
 
     It raises FrameError if `receive` gives none, as at the end of a stream.
@@ -60,7 +60,7 @@ def exactly(receive: Callable[[int], bytes]) -> Read:
     return read
 
 
-def before(deadline: float, descriptor: int, receive: Callable[[int], bytes]) -> Callable[[int], bytes]:
+def until_deadline(deadline: float, descriptor: int, receive: Callable[[int], bytes]) -> Callable[[int], bytes]:
     """Returns `receive` with a time limit: it raises FrameError if `descriptor` has nothing to read by `deadline`.
 
     `deadline` is on the monotonic clock, in seconds.

@@ -28,7 +28,7 @@ def serve(descriptor: int) -> None:
     """Runs the zygote: forks a new sandbox for every request on the socket `descriptor`, until the caller closes it."""
     preload()
     caller = socket.socket(fileno=descriptor)
-    caller.sendall(frames.packed({"ready": sys.version}, []))
+    caller.sendall(frames.pack({"ready": sys.version}, []))
     gc.freeze()
     while caller.recv(1, socket.MSG_PEEK):  # read by a child: the next one is a copy of this process, and would find it
         child = kernel.fork_into_namespaces(INNER_ID, "mount", "pid", "ipc", "uts")
@@ -79,7 +79,7 @@ def answer(caller: socket.socket) -> NoReturn:
     """Supervises one run as the first process of new namespaces, sends the answer to the caller, and exits."""
     try:
         kernel.hide_from_others()
-        request = request_of(*frames.unpacked(frames.exactly(caller.recv), MOST_REQUEST))
+        request = request_of(*frames.unpack(frames.exact_reader(caller.recv), MOST_REQUEST))
         for folder in (WORK, TEMPORARY):
             kernel.mount_memory(folder, request.limits["disk_mb"], MOST_FILES)
         kernel.mount_memory(SHARED_MEMORY, 16, 1000)
@@ -92,7 +92,7 @@ def answer(caller: socket.socket) -> NoReturn:
 
 def tell_failure(descriptor: int, text: str) -> None:
     with contextlib.suppress(OSError):
-        os.write(descriptor, frames.packed({"failure": text}, []))
+        os.write(descriptor, frames.pack({"failure": text}, []))
 
 
 def once() -> None:
@@ -104,12 +104,12 @@ def once() -> None:
     with open(os.devnull, "wb") as nothing:
         os.dup2(nothing.fileno(), 1)
     try:
-        header, blobs = frames.unpacked(frames.exactly(lambda size: os.read(0, size)), MOST_REQUEST)
+        header, blobs = frames.unpack(frames.exact_reader(lambda size: os.read(0, size)), MOST_REQUEST)
         frame = supervise(request_of(header, blobs), execute, 0)
         for folder in (WORK, TEMPORARY, SHARED_MEMORY):
             empty(folder)
     except BaseException:
-        frame = frames.packed({"failure": traceback.format_exc()}, [])
+        frame = frames.pack({"failure": traceback.format_exc()}, [])
     view = memoryview(frame)
     while view:
         view = view[os.write(answer, view) :]

@@ -6,7 +6,7 @@ import contextlib
 import os
 
 
-class Kept:
+class KeptOutput:
     """The beginning and the end of a stream, at most `most` bytes together."""
 
     def __init__(self, most: int) -> None:
@@ -32,7 +32,7 @@ class Kept:
         return bytes(self.head + end)
 
 
-def read_some(descriptor: int, kept: Kept) -> bool:
+def read_some(descriptor: int, kept: KeptOutput) -> bool:
     """Reads once from the descriptor and adds it to `kept`; returns False at the end of the stream."""
     try:
         part = os.read(descriptor, 2**16)
@@ -42,7 +42,7 @@ def read_some(descriptor: int, kept: Kept) -> bool:
     return bool(part)
 
 
-def drain(descriptor: int, kept: Kept) -> None:
+def drain(descriptor: int, kept: KeptOutput) -> None:
     with contextlib.suppress(BlockingIOError):
         while part := os.read(descriptor, 2**16):
             kept.add(part)

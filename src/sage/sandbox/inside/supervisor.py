@@ -14,7 +14,7 @@ from typing import NamedTuple, NoReturn
 from . import frames
 from .command import become_command
 from .request import MOST_FILES, Request
-from .streams import Kept, drain, read_some
+from .streams import KeptOutput, drain, read_some
 from .usage import memory_mb, num_files
 from .work_folder import changes, fill, is_file
 
@@ -26,7 +26,7 @@ class Ended(NamedTuple):
     usage: resource.struct_rusage
     wall_s: float
     reason: str  # "", or the limit that it was killed for
-    streams: tuple[Kept, Kept]
+    streams: tuple[KeptOutput, KeptOutput]
 
 
 def supervise(request: Request, run: Callable[[Request], NoReturn], caller: int) -> bytes:
@@ -34,7 +34,7 @@ def supervise(request: Request, run: Callable[[Request], NoReturn], caller: int)
     written = fill(request.files)
     ended = watch(request, run, caller)
     changed, skipped = changes(written, request.limits)
-    code, ended_by = verdict(ended, request.limits)
+    code, ended_by = exit_of(ended, request.limits)
     header = {
         "code": code,
         "ended_by": ended_by,
@@ -46,7 +46,7 @@ def supervise(request: Request, run: Callable[[Request], NoReturn], caller: int)
         "deleted": [path for path in request.files if not is_file(path)],
         "skipped": skipped[:100],
     }
-    return frames.packed(header, [*(stream.content() for stream in ended.streams), *changed.values()])
+    return frames.pack(header, [*(stream.content() for stream in ended.streams), *changed.values()])
 
 
 def watch(request: Request, run: Callable[[Request], NoReturn], caller: int) -> Ended:
@@ -61,7 +61,7 @@ def watch(request: Request, run: Callable[[Request], NoReturn], caller: int) -> 
     for descriptor in (stdin, out[1], err[1]):
         os.close(descriptor)
     most = int(request.limits["output_bytes"])
-    streams = {out[0]: Kept(most), err[0]: Kept(most)}
+    streams = {out[0]: KeptOutput(most), err[0]: KeptOutput(most)}
     reason = wait_for(child, streams, caller, request.limits, start)
     kill_all()
     _, status, usage = os.wait4(child, 0)
@@ -72,7 +72,7 @@ def watch(request: Request, run: Callable[[Request], NoReturn], caller: int) -> 
     return Ended(status, usage, wall, reason, (streams[out[0]], streams[err[0]]))
 
 
-def wait_for(child: int, streams: dict[int, Kept], caller: int, limits: dict[str, float], start: float) -> str:
+def wait_for(child: int, streams: dict[int, KeptOutput], caller: int, limits: dict[str, float], start: float) -> str:
     """Waits until the command ends or exceeds a limit; returns the name of that limit, or ''.
 
     Kills everything and exits if the caller is gone.
@@ -121,7 +121,7 @@ def end_all() -> None:
             os.waitpid(-1, 0)
 
 
-def verdict(ended: Ended, limits: dict[str, float]) -> tuple[int | None, str]:
+def exit_of(ended: Ended, limits: dict[str, float]) -> tuple[int | None, str]:
     if ended.reason:
         return None, ended.reason
     if os.WIFEXITED(ended.status):

@@ -13,7 +13,7 @@ from time import perf_counter
 
 from sage.grading.source_text import SourceError, SourceText, functions
 from sage.sandbox import Backend
-from sage.sandbox.counted import Counted
+from sage.sandbox.counted import CountingBackend
 from sage.sim.tasks.acceptance import (
     broken_reason,
     changed_lines,
@@ -61,7 +61,7 @@ def make_tasks(source: Source, backend: Backend, *, quota: int, seed: int) -> Ma
     rng = random.Random(f"{seed}:{source.name}")
     prepared = Prepared(source)
     suites = []
-    counted = Counted(backend)
+    counted = CountingBackend(backend)
     found = find_suites(counted, prepared)
     rng.shuffle(found)
     for suite in found:

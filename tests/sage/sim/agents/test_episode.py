@@ -14,7 +14,7 @@ from sage.grading.grading import grade
 from sage.grading.task import Task
 from sage.grading.test_reports import read_report
 from sage.sandbox import Backend, Command, Files, Limits, Result, choose
-from sage.sandbox.counted import Counted
+from sage.sandbox.counted import CountingBackend
 from sage.sim.agents import running, tools
 from sage.sim.agents.episode import Budget, Call, TextEpisode
 from sage.sim.agents.workspace import MOST_SHOWN, shortened
@@ -35,7 +35,7 @@ PACKAGE = replace(
 PAGE = ROOT / "docs" / "sage" / "sim.md"
 
 
-class Shared(Counted):
+class Shared(CountingBackend):
     """The sandbox of all tests, which an example does not close."""
 
     def close(self) -> None: ...
