@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from sage.agent import prompts
 from sage.agent.allowance import EndedError
-from sage.agent.calls import Answered, Attempt, Caller, Messages, UnansweredError
+from sage.agent.calls import AgentAttempt, Caller, Messages, ModelAnswer, UnansweredError
 from sage.agent.protocol import Block, blocks_of
 from sage.agent.repository import changes_of, patch_of
-from sage.agent.tools import Checked, Toolbox
+from sage.agent.tools import CheckResult, Toolbox
 from sage.log.records import Decision
 from sage.sim.agents.tools import ToolError
 
@@ -44,7 +44,7 @@ class Agent:
         self.trace = caller.trace
         self.planned: Decision | None = None
         self.plan = ""
-        self.checked = Checked(None, "")
+        self.checked = CheckResult(None, "")
         self.failures = 0
 
     def run(self) -> Finished:
@@ -134,7 +134,7 @@ class Agent:
         Those of the attempt that counts are kept: the only one, or the one that the role's cascade takes.
         """
         begun_with = self.tools.copy.files
-        results: dict[str, tuple[dict[str, bytes], Checked]] = {}
+        results: dict[str, tuple[dict[str, bytes], CheckResult]] = {}
         messages = self.opening(role, goal, plan="" if role == "coder" else self.plan, your_part=goal)
         for attempt in self.caller.attempts(role, self.task, messages, self.failures):
             self.tools.copy.files = begun_with
@@ -146,7 +146,7 @@ class Agent:
             if counts is not None:
                 self.tools.copy.files, self.checked = results[counts.id]
 
-    def change(self, attempt: Attempt, messages: Messages) -> None:
+    def change(self, attempt: AgentAttempt, messages: Messages) -> None:
         """Holds one conversation, tests its result and logs the outcome, also if a limit ends it.
 
         Raises UnansweredError if no model answers outside of a cascade, and EndedError if a limit of the run is
@@ -158,7 +158,7 @@ class Agent:
         except UnansweredError as error:
             if attempt.cascade is None:
                 raise
-            self.checked = Checked(False, f"{attempt.model} did not answer ({error}).", self.checked.proved)
+            self.checked = CheckResult(False, f"{attempt.model} did not answer ({error}).", self.checked.proved)
             return
         except EndedError:
             if self.tools.copy.files != begun_with:
@@ -166,7 +166,7 @@ class Agent:
                 attempt.report(self.checked)
             raise
         if self.tools.copy.files == begun_with:
-            self.checked = Checked(False, f"Nothing was changed. {self.checked.text}", not self.tools.unproved)
+            self.checked = CheckResult(False, f"Nothing was changed. {self.checked.text}", not self.tools.unproved)
         else:
             self.check()
         attempt.report(self.checked)
@@ -200,7 +200,7 @@ class Agent:
         table = self.caller.state.table.models[model]
         return prompts.room_of(table.max_context, self.caller.allowance.longest_answer(model))
 
-    def converse(self, attempt: Attempt, messages: Messages, free_text: str = "") -> Block | None:
+    def converse(self, attempt: AgentAttempt, messages: Messages, free_text: str = "") -> Block | None:
         """Exchanges messages until the model ends its work, and returns the block that ended it.
 
         None if it gets nowhere.
@@ -226,7 +226,7 @@ class Agent:
             ]
         return None
 
-    def act(self, attempt: Attempt, answer: Answered) -> tuple[Block | None, list[str]]:
+    def act(self, attempt: AgentAttempt, answer: ModelAnswer) -> tuple[Block | None, list[str]]:
         """Does what an answer says; returns the block that ends the work, and the messages for the model.
 
         The block is None if there is none, or if something before it failed.

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from sage.agent.allowance import Allowance
-from sage.agent.tools import Checked
+from sage.agent.tools import CheckResult
 from sage.agent.trace import Trace
 from sage.log.cascade_steps import taken
 from sage.log.record_checks import TRAFFIC
@@ -64,17 +64,17 @@ class Caller:
             "past_failures": failures,
         }
 
-    def attempt(self, role: str, goal: str, messages: Messages, failures: int = 0) -> Attempt:
+    def attempt(self, role: str, goal: str, messages: Messages, failures: int = 0) -> AgentAttempt:
         """Returns an attempt by one model, which the router chooses among those that the budget can pay."""
         request = self.request(role, goal, failures)
-        return Attempt(self, request, self.decide(request, self.state.speakers(CHAT.name, role), messages))
+        return AgentAttempt(self, request, self.decide(request, self.state.speakers(CHAT.name, role), messages))
 
     def decide(self, request: RequestFields, names: list[str], messages: Messages) -> Decision:
         tokens = sum(len(message["content"]) for message in messages) / CHARACTERS_PER_TOKEN
         among = self.allowance.affordable(names, messages)
         return self.router.route(serving=Serving(among=among, tokens=tokens), **request)
 
-    def attempts(self, role: str, goal: str, messages: Messages, failures: int = 0) -> Iterator[Attempt]:
+    def attempts(self, role: str, goal: str, messages: Messages, failures: int = 0) -> Iterator[AgentAttempt]:
         """Yields the attempts of the role's cascade, or a single one if the role has none.
 
         At its end, logs the quality of a cascade whose taken answer has a proved verdict.
@@ -84,12 +84,12 @@ class Caller:
             return
         cascade = self.router.cascade(**self.request(role, goal, failures))
         for decision in cascade:
-            yield Attempt(self, self.request(role, goal, failures), decision, cascade)
+            yield AgentAttempt(self, self.request(role, goal, failures), decision, cascade)
         last = cascade.attempts[taken(cascade.attempts)]
         if last.verdict in QUALITY and any(verdict.verifier == PROVED for verdict in last.verdicts):
             cascade.outcome(QUALITY[last.verdict], provenance=PROVENANCE, source=TRAFFIC)
 
-    def ask(self, decision: Decision, names: tuple[str, ...], messages: Messages) -> Answered:
+    def ask(self, decision: Decision, names: tuple[str, ...], messages: Messages) -> ModelAnswer:
         """Returns the answer of the first of the models that gives one; raises UpstreamError if none does."""
         model = names[0]
         body = {
@@ -113,8 +113,8 @@ class Caller:
         paid = None if usage is None or not usage.known else cost(usage, price)
         most = self.allowance.most_usd(call.model, messages, self.allowance.answer_tokens(model, messages))
         self.allowance.spent_usd += most if paid is None else paid
-        text, cut = said(answer.values)
-        found = Answered(
+        text, cut = completion_text(answer.values)
+        found = ModelAnswer(
             text, call.model, time.perf_counter() - began, paid, usage or Usage(0, 0), max(call.attempts - 1, 0), cut
         )
         self.trace.add(
@@ -133,7 +133,7 @@ class Caller:
 
 
 @dataclass(frozen=True)
-class Answered:
+class ModelAnswer:
     text: str
     model: str
     latency_s: float
@@ -143,7 +143,7 @@ class Answered:
     cut: bool  # the answer was longer than it may be
 
 
-class Attempt:
+class AgentAttempt:
     """One model at work on one goal, in one conversation.
 
     The decision that chose the model carries the cost of all its calls; those after the first are decisions of their
@@ -155,11 +155,11 @@ class Attempt:
     ) -> None:
         self.caller, self.request, self.decision, self.cascade = caller, request, decision, cascade
         self.model = decision.model
-        self.answers: list[Answered] = []
+        self.answers: list[ModelAnswer] = []
         self.failure = ""
         self.reported = False
 
-    def ask(self, messages: Messages) -> Answered:
+    def ask(self, messages: Messages) -> ModelAnswer:
         caller = self.caller
         caller.allowance.take_step()
         caller.allowance.affordable((self.model,), messages)
@@ -204,7 +204,7 @@ class Attempt:
         wished = self.caller.state.fallbacks(self.decision.role, self.decision.candidates, self.model)
         return tuple(name for name in wished if name != self.model)
 
-    def report(self, checked: Checked, provenance: str = PROVENANCE) -> None:
+    def report(self, checked: CheckResult, provenance: str = PROVENANCE) -> None:
         """Logs the outcome of the attempt once: its cost, and the tests' result, a quality only if it is proved."""
         if self.reported:
             return
@@ -254,10 +254,10 @@ class Attempt:
             ended = INTERRUPTED
         else:
             ended = PROVENANCE if self.answers else UNASKED
-        self.report(Checked(None, ""), ended)
+        self.report(CheckResult(None, ""), ended)
 
 
-def said(answer: dict) -> tuple[str, bool]:
+def completion_text(answer: dict) -> tuple[str, bool]:
     """Returns the text of a chat completion, and whether it was cut off because it was too long."""
     choice = answer["choices"][0] if isinstance(answer["choices"][0], dict) else {}
     message = choice.get("message")

@@ -41,7 +41,7 @@ UNGUARDED = "list.__eq__"  # compares in a file without the guard
 MOST_TOLD = 10  # tests that a model is told of
 
 
-class Finding(NamedTuple):
+class OldTestsResult(NamedTuple):
     """The result of the old tests on a tree of files."""
 
     reason: str  # why it does not pass, in words for a model; "" if it passes
@@ -61,7 +61,7 @@ class OldTests:
         self.guarded: dict[str, bytes] = {}  # test files whose assertions refuse values that are equal to everything
         self.expected: dict[str, int] = {}  # test functions with the number of their cases that were not skipped
         self.broken: set[str] = set()  # test files that could not be collected
-        self.first = Finding("", False)
+        self.first = OldTestsResult("", False)
         self.problem = self.learn()  # why the tests cannot judge; "" if they can
 
     def learn(self) -> str:
@@ -98,10 +98,10 @@ class OldTests:
             self.first, _ = self.judge(self.before)
         return "" if self.first.honest else f"its defences do not work on the repository as it is: {self.first.reason}"
 
-    def finding(self, files: Files) -> Finding:
+    def result_of(self, files: Files) -> OldTestsResult:
         return self.first if files == self.before else self.judge(files)[0]
 
-    def judge(self, files: Files) -> tuple[Finding, Report]:
+    def judge(self, files: Files) -> tuple[OldTestsResult, Report]:
         place = self.chooser.choice(sorted({path_of(test) for test in self.expected} or self.broken))
         content, equal = self.guarded.get(place, self.before[place]), EQUAL if place in self.guarded else UNGUARDED
         content, names = with_canaries(content.rstrip() + b"\n", self.chooser, equal)
@@ -109,11 +109,13 @@ class OldTests:
         report = self.run(files, {place: content}, canaries)
         if report.problem:
             broken = report.result.ended_by == "broken"
-            return Finding(f"Pytest ended without a report of the tests ({report.problem}).", False, broken), report
+            return OldTestsResult(
+                f"Pytest ended without a report of the tests ({report.problem}).", False, broken
+            ), report
         if place not in report.broken and any(report.functions().get(name) != "failed" for name in canaries):
             told = "Tests that must fail did not: they were skipped, or assertions or reports of pytest were replaced."
-            return Finding(told, False), report
-        return Finding(self.told(files, report, self.not_passed(report, canaries)), True), report
+            return OldTestsResult(told, False), report
+        return OldTestsResult(self.failure_text(files, report, self.not_passed(report, canaries)), True), report
 
     def not_passed(self, report: Report, canaries: Collection[str]) -> list[str]:
         """Returns the old tests that failed or are gone, and the test files of which nothing passes."""
@@ -123,7 +125,7 @@ class OldTests:
         silent = self.broken - {path_of(test) for test, number in passed.items() if number}
         return sorted(found | silent | (set(report.broken) & self.judging))
 
-    def told(self, files: Files, report: Report, tests: list[str]) -> str:
+    def failure_text(self, files: Files, report: Report, tests: list[str]) -> str:
         if not tests:
             return ""
         errors = {function_of(test): f"{found.error} {found.message}" for test, found in report.tests.items()} | dict(

@@ -24,7 +24,7 @@ KEPT_OUT = {".git", ".hg", ".svn"}  # what is in them could start programs on th
 MOST_OUTPUT = 6_000  # characters of a command's output that a model sees
 
 
-class Copy(Workspace):
+class RepositoryCopy(Workspace):
     """The repository's files, all of which may be changed except those of its version control."""
 
     def __init__(self, files: Files) -> None:
@@ -37,7 +37,7 @@ class Copy(Workspace):
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckResult:
     """The result of the tests: passed, failed, or None if they showed nothing."""
 
     passed: bool | None
@@ -48,7 +48,7 @@ class Checked:
 class Toolbox:
     def __init__(self, backend: Backend, files: Files, test_command: str, may_change_tests: bool = False) -> None:
         self.backend = backend
-        self.copy = Copy(files)
+        self.copy = RepositoryCopy(files)
         self.test_words = words_of(test_command)
         self.may_change_tests = may_change_tests
         self.old_tests: OldTests | None = None
@@ -77,11 +77,11 @@ class Toolbox:
         One that begins with 'Error' says why it failed.
         """
         try:
-            return self.done(block)
+            return self.perform(block)
         except (ToolError, SandboxError) as error:
             return f"Error: {error}"
 
-    def done(self, block: Block) -> str:
+    def perform(self, block: Block) -> str:
         files = self.copy
         if not block.closed and block.tool in ("edit", "write"):
             raise ToolError(
@@ -104,7 +104,7 @@ class Toolbox:
             case "delete":
                 return self.delete(block.path)
             case "run":
-                return told(self.run(("sh", "-c", block.body or block.argument)))
+                return describe_result(self.run(("sh", "-c", block.body or block.argument)))
             case "test":
                 return self.test().text
             case _:
@@ -136,34 +136,35 @@ class Toolbox:
         """Runs a command on a copy of the files; files that it writes are not kept."""
         return self.backend.run(self.copy.files, Command(argv=argv), LIMITS)
 
-    def test(self) -> Checked:
+    def test(self) -> CheckResult:
         """Runs the test command on the files as they are and, if it succeeds, the old tests; returns their result."""
         result = self.run(self.test_words)
         if result.ended_by == "broken":
-            return Checked(None, f"The tests could not be run. {told(result)}")
+            return CheckResult(None, f"The tests could not be run. {describe_result(result)}")
         if result.code == NOT_FOUND:
-            return Checked(
-                None, f"The tests could not be run: is there a program {self.test_words[0]!r}? {told(result)}"
+            return CheckResult(
+                None,
+                f"The tests could not be run: is there a program {self.test_words[0]!r}? {describe_result(result)}",
             )
         none = result.code == NO_TESTS and pytest_command(self.test_words) is not None
         if none and self.old_tests is None:
-            return Checked(None, "There are no tests yet.")
+            return CheckResult(None, "There are no tests yet.")
         if result.succeeded or none:
-            return self.test_as_before(f"The tests passed. {told(result)}")
-        return Checked(False, f"The tests failed. {told(result)}", not self.unproved)
+            return self.test_as_before(f"The tests passed. {describe_result(result)}")
+        return CheckResult(False, f"The tests failed. {describe_result(result)}", not self.unproved)
 
-    def test_as_before(self, passed: str) -> Checked:
+    def test_as_before(self, passed: str) -> CheckResult:
         if self.old_tests is None:
-            return Checked(True, passed)
-        found = self.old_tests.finding(self.copy.files)
+            return CheckResult(True, passed)
+        found = self.old_tests.result_of(self.copy.files)
         if found.broken:
-            return Checked(None, f"The tests could not be run. {found.reason}")
+            return CheckResult(None, f"The tests could not be run. {found.reason}")
         if found.reason:
-            return Checked(False, f"The tests failed. {found.reason}", not self.unproved)
-        return Checked(True, passed, not self.unproved)
+            return CheckResult(False, f"The tests failed. {found.reason}", not self.unproved)
+        return CheckResult(True, passed, not self.unproved)
 
 
-def told(result: Result) -> str:
+def describe_result(result: Result) -> str:
     how = f"exit code {result.code}" if result.ended_by == "exit" else f"ended by {result.ended_by}"
     said = b"\n".join(part.strip(b"\n") for part in (result.out, result.err) if part.strip())
     return f"({how})\n{shortened(said.decode(errors='replace'), MOST_OUTPUT)}".rstrip()

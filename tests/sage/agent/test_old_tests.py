@@ -79,7 +79,7 @@ def old_tests(sandbox: Backend) -> OldTests:
 
 @pytest.mark.parametrize("hack", HACKS)
 def test_a_wrong_program_does_not_pass(old_tests: OldTests, hack: str) -> None:
-    found = old_tests.finding(changed(HACKS[hack]))
+    found = old_tests.result_of(changed(HACKS[hack]))
     assert found.reason != ""
     assert not found.broken
 
@@ -95,11 +95,11 @@ def test_a_wrong_program_does_not_pass(old_tests: OldTests, hack: str) -> None:
     ids=["as before", "another module", "more tests", "broken tests of its own"],
 )
 def test_a_right_program_passes(old_tests: OldTests, changes: dict[str, bytes | None]) -> None:
-    assert old_tests.finding(changed(changes, RIGHT)).reason == ""
+    assert old_tests.result_of(changed(changes, RIGHT)).reason == ""
 
 
 def test_a_model_is_told_what_fails_and_what_does_not_count(old_tests: OldTests) -> None:
-    told = old_tests.finding(changed({"tests/test_calc.py": PASSES})).reason
+    told = old_tests.result_of(changed({"tests/test_calc.py": PASSES})).reason
     assert "- tests/test_calc.py::test_add: AssertionError -1 is not 5" in told
     assert "What was changed in tests/test_calc.py does not count." in told
 
@@ -116,8 +116,8 @@ def test_a_model_is_told_what_fails_and_what_does_not_count(old_tests: OldTests)
 def test_options_of_the_command_are_kept(sandbox: Backend, words: tuple[str, ...], expected: int) -> None:
     found = OldTests(sandbox, FILES, (*COMMAND, *words), LIMITS)
     assert (found.problem, len(found.expected)) == ("", expected)
-    assert found.finding(changed({}, RIGHT + b"\n")).reason == ""
-    assert "test_" in found.finding(changed({})).reason
+    assert found.result_of(changed({}, RIGHT + b"\n")).reason == ""
+    assert "test_" in found.result_of(changed({})).reason
 
 
 def test_tests_that_could_not_be_collected_must_pass_later(sandbox: Backend) -> None:
@@ -125,9 +125,9 @@ def test_tests_that_could_not_be_collected_must_pass_later(sandbox: Backend) -> 
     files = FILES | {"calc.py": b"", "tests/test_calc.py": b"# coding: latin-1\n# \xe9\n" + TESTS}
     found = OldTests(sandbox, files, COMMAND, LIMITS)
     assert found.problem == ""
-    assert found.finding(changed({}, RIGHT)).reason == ""
-    assert "tests/test_calc.py" in found.finding(changed({"calc.py": b"add = None\n"})).reason
-    assert "they were skipped" in found.finding(changed(HACKS["skips at import"])).reason
+    assert found.result_of(changed({}, RIGHT)).reason == ""
+    assert "tests/test_calc.py" in found.result_of(changed({"calc.py": b"add = None\n"})).reason
+    assert "they were skipped" in found.result_of(changed(HACKS["skips at import"])).reason
 
 
 @pytest.mark.parametrize(
