@@ -12,9 +12,9 @@ from pathlib import Path
 
 from sage.agent.agent import Agent, Finished
 from sage.agent.allowance import Allowance
-from sage.agent.asking import asking
 from sage.agent.calls import CHAT, Caller
 from sage.agent.host import Host
+from sage.agent.opened_upstreams import open_upstreams
 from sage.agent.prompts import TOOLS
 from sage.agent.repository import read_repository
 from sage.agent.tools import Toolbox, words_of
@@ -58,7 +58,7 @@ def execute(run: Run, tell: Callable[[str], None] = lambda _: None) -> Finished:
     with ExitStack() as opened:
         opened.enter_context(ending_as_interrupted())
         backend = opened.enter_context(sandbox(run.unsafe))
-        state, loop = opened.enter_context(asking(Places(run.models, run.db), table))
+        state, loop = opened.enter_context(open_upstreams(Places(run.models, run.db), table))
         check_speakers(state)
         trace = Trace(run.trace, [target.key for target in state.targets.values()])
         opened.callback(trace.close)

@@ -12,7 +12,7 @@ from typing import Literal, TypedDict, get_args
 
 import numpy as np
 
-from sage.agent.asking import asking
+from sage.agent.opened_upstreams import open_upstreams
 from sage.benchmarks.run_pack import LIVE
 from sage.benchmarks.runner import NORMAL_95, BenchError, number
 from sage.benchmarks.short_tasks.checking import verdict
@@ -87,7 +87,7 @@ def run_live(suite: LiveSuite, tell: Callable[[int], None] = lambda _: None) -> 
     chosen, table, pairs = suite.chosen(), ModelsFile.read(suite.models), []
     switches = {POLICY: "1", CHECKPOINT: str(suite.checkpoint), FORCE: "1"}
     with (
-        asking(Places(suite.models, suite.db), table) as (state, loop),
+        open_upstreams(Places(suite.models, suite.db), table) as (state, loop),
         Router.open(suite.db, models=suite.models, environment={}, needs_log=True) as off,
         Router.open(suite.db, models=suite.models, environment=switches, needs_log=True) as on,
     ):

@@ -15,7 +15,7 @@ from sage.upstream.upstreams import new_session
 
 
 @contextmanager
-def asking(places: Places, table: ModelsFile) -> Iterator[tuple[State, asyncio.Runner]]:
+def open_upstreams(places: Places, table: ModelsFile) -> Iterator[tuple[State, asyncio.Runner]]:
     """Yields the opened upstreams and log, and the event loop that they are used from.
 
     Local models run until the end.
