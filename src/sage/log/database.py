@@ -119,13 +119,13 @@ class SharedFile:
         found = os.stat(self.path)
         self._seen, self._beside = (found.st_mtime_ns, found.st_size), list(map(place_of, self._files_beside()))
         if self.identity is None:
-            file_id, progress = self._told(self._connection)
+            file_id, progress = self._id_and_progress(self._connection)
             self.identity = Identity(found.st_dev, found.st_ino, file_id, progress)
 
     def _files_beside(self) -> list[Path]:
         return [self.path.with_name(self.path.name + ending) for ending in ("-wal", "-shm")]
 
-    def _told(self, connection: sqlite3.Connection) -> tuple[str, int]:
+    def _id_and_progress(self, connection: sqlite3.Connection) -> tuple[str, int]:
         """Returns the id stored in the file, and its progress: the number that only grows."""
         file_id = connection.execute("SELECT id FROM file_identity").fetchone()[0]
         return file_id, connection.execute(self.progress).fetchone()[0]
@@ -155,7 +155,7 @@ class SharedFile:
         """Raises ReplacedFileError if the content belongs to another file, or is an old copy with less progress."""
         assert self.identity is not None
         try:
-            file_id, progress = self._told(connection)
+            file_id, progress = self._id_and_progress(connection)
         except sqlite3.OperationalError as error:
             if "no such table" not in str(error):  # locked, say
                 raise

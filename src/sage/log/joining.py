@@ -34,7 +34,7 @@ class Known(NamedTuple):
     @classmethod
     def first(cls, report: Outcome) -> Self:
         """Returns the joined outcome of a single report."""
-        names = [name for name in said(report) if name not in ("verdicts", "shadow")]
+        names = [name for name in fields_set_by(report) if name not in ("verdicts", "shadow")]
         names += [verdict_key(verdict) for verdict in report.verdicts]
         shadow = None if report.shadow is None else cls.first(report.shadow)
         return cls(report, dict.fromkeys(names, report.source), shadow)
@@ -73,7 +73,7 @@ class Merging:
         self.conflicts: list[str] = []
 
     def result(self) -> Merged:
-        for name, value in said(self.report).items():
+        for name, value in fields_set_by(self.report).items():
             if name == "verdicts":
                 self.add_verdicts()
             elif name == "shadow":
@@ -186,7 +186,7 @@ def reported(outcome: Outcome) -> dict:
     return {name: getattr(outcome, name) for name in REPORTED if getattr(outcome, name) != UNSAID[name]}
 
 
-def said(report: Outcome) -> dict:
+def fields_set_by(report: Outcome) -> dict:
     """Returns the fields that a report sets, by name.
 
     Those are the ones that differ from their defaults, and for calls that sage measured itself also `retries` and

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sage.verifiers.verifier import Answer, Opinion
 
 
-class Judged:
+class CallerJudge:
     """Verifier that always says 'unknown', as a judge of the caller gives the verdict.
 
     The judge is a function given to `Router.cascade`, or its verdict is reported.

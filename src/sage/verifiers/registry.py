@@ -8,7 +8,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
 from sage.verifiers.agreement import SelfConsistency
-from sage.verifiers.given import Judged
+from sage.verifiers.given import CallerJudge
 from sage.verifiers.json_schema import JsonSchema
 from sage.verifiers.sandboxed import SandboxTests
 from sage.verifiers.source import Lint, Syntax, Types
@@ -22,7 +22,7 @@ BUILT_IN: dict[str, Callable[..., Verifier]] = {
     "types": Types,
     "json_schema": JsonSchema,
     "self_consistency": SelfConsistency,
-    "judge": Judged,
+    "judge": CallerJudge,
 }
 
 

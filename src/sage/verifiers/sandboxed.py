@@ -65,8 +65,8 @@ class SandboxTests:
         self.answer_file = checked_name(answer_file, self.files)
         self.argv = None if command is None else words_of(command)
         self.sandbox = checked_sandbox(sandbox)
-        self.time_limit_s = amount("time_limit_s", time_limit_s)
-        self.memory_mb = amount("memory_mb", memory_mb)
+        self.time_limit_s = positive_number("time_limit_s", time_limit_s)
+        self.memory_mb = positive_number("memory_mb", memory_mb)
         self.expected = {} if self.argv else expected_tests(self.files)
         self.task: Task | None = None  # made when it is first needed, so that routing does not load what makes tasks
 
@@ -84,9 +84,9 @@ class SandboxTests:
         with borrowed(self.sandbox) as backend:
             if isinstance(backend, str):
                 return Opinion("unknown", backend)
-            return self.judged(backend, content)
+            return self.opinion_on(backend, content)
 
-    def judged(self, backend: Backend, content: bytes) -> Opinion:
+    def opinion_on(self, backend: Backend, content: bytes) -> Opinion:
         from sage.grading.grading import grade
         from sage.sandbox import Command
 
@@ -271,7 +271,7 @@ def checked_sandbox(value: object) -> str:
     return value
 
 
-def amount(name: str, value: object) -> float:
+def positive_number(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 100_000:
         raise VerifierError(f"tests.{name}={value!r} must be a number above 0, at most 100,000")
     return value

@@ -51,7 +51,7 @@ def judges_alone(verifier: Verifier) -> bool:
 Judge = Callable[[Answer], Said]
 
 
-def said(name: str, value: object, source: str) -> Verdict:
+def verdict_from(name: str, value: object, source: str) -> Verdict:
     """Returns the verdict that a value stands for: True, False, None (unknown), 'passed', 'failed' or 'unknown'.
 
     Raises RecordError for any other value.
@@ -70,7 +70,7 @@ def verify(
 
     Without an answer, returns the given verdicts alone.
     """
-    verdicts = [said(name, value, "given by the caller") for name, value in given.items()]
+    verdicts = [verdict_from(name, value, "given by the caller") for name, value in given.items()]
     if answer is not None:
         verdicts += [ask(name, verifier, answer) for name, verifier in verifiers.items() if name not in given]
     return tuple(verdicts)
@@ -80,8 +80,8 @@ def ask(name: str, verifier: Verifier | Judge, answer: Answer) -> Verdict:
     """Returns one verifier's verdict on the answer; 'unknown' if it raises one of VERIFIER_FAILURES."""
     try:
         if callable(verifier):
-            return said(name, verifier(answer), "a function of the caller")
-        return said(name, *verifier.verify(answer))
+            return verdict_from(name, verifier(answer), "a function of the caller")
+        return verdict_from(name, *verifier.verify(answer))
     except VERIFIER_FAILURES as error:
         text = " ".join(f"{type(error).__name__}: {error}".split()).encode("utf-8", "replace").decode()
-        return said(name, None, f"it failed ({text[:150]})")
+        return verdict_from(name, None, f"it failed ({text[:150]})")
