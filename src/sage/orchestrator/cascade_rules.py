@@ -7,7 +7,14 @@ from dataclasses import dataclass, field, replace
 
 from sage.log.cascade_steps import STOP
 from sage.log.records import ROLES
-from sage.orchestrator.file_values import ModelsFileError, amount, choice, count, entries, section
+from sage.orchestrator.file_values import (
+    ModelsFileError,
+    choice,
+    entries,
+    non_negative_number,
+    positive_integer,
+    section,
+)
 from sage.verifiers.registry import build, names
 from sage.verifiers.verifier import Verifier, VerifierError, judges_alone
 
@@ -55,11 +62,11 @@ def parse_rule(place: str, given: dict, models: Mapping[str, tuple[str, ...]]) -
     given["ladder"] = tuple(str(choice(name, f"{place}.ladder", models)) for name in ladder)
     given["verifiers"] = parse_verifiers(f"{place}.verifiers", given.get("verifiers", []))
     if "exploration" in given:
-        given["exploration"] = amount(given["exploration"], f"{place}.exploration", most=1.0)
+        given["exploration"] = non_negative_number(given["exploration"], f"{place}.exploration", most=1.0)
     if "max_attempts" in given:
-        given["max_attempts"] = count(given["max_attempts"], f"{place}.max_attempts")
+        given["max_attempts"] = positive_integer(given["max_attempts"], f"{place}.max_attempts")
     if "budget_usd" in given:
-        given["budget_usd"] = amount(given["budget_usd"], f"{place}.budget_usd")
+        given["budget_usd"] = non_negative_number(given["budget_usd"], f"{place}.budget_usd")
     return CascadeRule(**given)
 
 

@@ -61,11 +61,11 @@ def explain(decision: Decision, table: ModelsFile, policies: Sequence[Policy] = 
     `table` is the models.yaml that served; `policies` may have decided it, or are those that you want to compare.
     """
     guard = Guard(StaticTable.from_file(table), table.guard)
-    seen, differences = repeated_features(decision)
+    seen, differences = compare_features(decision)
     again = None
     try:
-        again = repeated(decision, table, guard, policies)
-        differences += compared(decision, again, guard)
+        again = repeat_judgement(decision, table, guard, policies)
+        differences += differences_from_log(decision, again, guard)
     except NotRepeatableError as error:
         differences.append(str(error))
     return Explanation(
@@ -92,7 +92,7 @@ def contexts_of(decision: Decision) -> Contexts:
     )
 
 
-def repeated_features(decision: Decision) -> tuple[str, list[str]]:
+def compare_features(decision: Decision) -> tuple[str, list[str]]:
     """Returns where the features are from, and sentences about differences between the stored text's and the log's."""
     if decision.features_version != features.VERSION:
         return "the log", [f"features have version {decision.features_version}, and this sage makes {features.VERSION}"]
@@ -121,7 +121,7 @@ def repeated_features(decision: Decision) -> tuple[str, list[str]]:
     return "the stored text", [f"of the stored text, {', '.join(differing)} differ from the log"] if differing else []
 
 
-def repeated(decision: Decision, table: ModelsFile, guard: Guard, policies: Sequence[Policy]) -> Judgement:
+def repeat_judgement(decision: Decision, table: ModelsFile, guard: Guard, policies: Sequence[Policy]) -> Judgement:
     """Returns the judgement that the logged probabilities came from, made again.
 
     Raises NotRepeatableError if a model, a cascade or the policy is not there.
@@ -140,7 +140,7 @@ def repeated(decision: Decision, table: ModelsFile, guard: Guard, policies: Sequ
     if decision.policy not in (guard.static.name, LadderCascade.name):
         policy = next((p for p in policies if (p.name, p.version) == (decision.policy, decision.policy_version)), None)
         if policy is None:
-            raise NotRepeatableError(missing(decision))
+            raise NotRepeatableError(why_not_repeatable(decision))
     if decision.cascade is not None:
         return cascade_step(decision, table, guard, contexts, candidates, policy)
     if policy is None and decision.verdict not in (OK, *LIMITS):
@@ -164,14 +164,14 @@ def cascade_step(
     return tier.judged(tier.tier.rule(decision.role), contexts, candidates)
 
 
-def missing(decision: Decision) -> str:
+def why_not_repeatable(decision: Decision) -> str:
     if decision.policy in BANDITS:
         return f"{decision.policy} learns as it serves, and the log does not store what it knew then"
     named = f"{decision.policy} (version {decision.policy_version})"
     return f"{named} decided it and is not among the policies: give its checkpoint with --policy"
 
 
-def compared(decision: Decision, again: Judgement, guard: Guard) -> list[str]:
+def differences_from_log(decision: Decision, again: Judgement, guard: Guard) -> list[str]:
     """Returns sentences about the differences between a repeated judgement and the log; none if they are equal."""
     found = []
     expected = "policy_unusable" if decision.verdict == "policy_unusable" else again.verdict
@@ -217,7 +217,7 @@ def alternative(decision: Decision, policy: Policy, guard: Guard, table: ModelsF
         kind = "a cascade" if isinstance(policy, LearnedCascade) else "a policy of single decisions"
         return Alternative(name=policy.name, probabilities=None, note=f"{kind} does not make such a decision")
     try:
-        judgement = repeated(alone, table, guard, [policy])
+        judgement = repeat_judgement(alone, table, guard, [policy])
     except NotRepeatableError as error:
         return Alternative(name=policy.name, probabilities=None, note=str(error))
     probabilities = tuple(judgement.probabilities.tolist())

@@ -43,7 +43,7 @@ def choice(value: object, place: str, choices: object) -> str | None:
     raise ModelsFileError(f"{place}={value!r} is not known: {nearest(str(value), names)}")
 
 
-def amount(value: object, place: str, most: float = math.inf) -> float:
+def non_negative_number(value: object, place: str, most: float = math.inf) -> float:
     if (
         isinstance(value, bool)
         or not isinstance(value, int | float)
@@ -55,7 +55,7 @@ def amount(value: object, place: str, most: float = math.inf) -> float:
     return float(value)
 
 
-def count(value: object, place: str) -> int:
+def positive_integer(value: object, place: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ModelsFileError(f"{place}={value!r} must be a whole number above 0")
     return value

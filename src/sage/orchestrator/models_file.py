@@ -15,7 +15,15 @@ from sage.evidence.reward import RewardError, RewardWeights
 from sage.log.record_checks import NAME
 from sage.log.records import ROLES
 from sage.orchestrator.cascade_rules import CascadeRule, check_served_cascades, parse_cascades
-from sage.orchestrator.file_values import ModelsFileError, amount, checked_bools, choice, count, entries, section
+from sage.orchestrator.file_values import (
+    ModelsFileError,
+    checked_bools,
+    choice,
+    entries,
+    non_negative_number,
+    positive_integer,
+    section,
+)
 from sage.orchestrator.triggers import Condition, TriggerError
 from sage.orchestrator.upstream_settings import ServeSettings, Upstream, parse_serve, parse_upstream
 from sage.policies.plausible import PlausibleError, PlausibleModels
@@ -177,10 +185,10 @@ def parse_model(name: str, value: object, folder: Path = Path()) -> Model:
     given = section(Model, value, place)
     for key in (*PRICES, "latency_s"):
         if key in given:
-            given[key] = amount(given[key], f"{place}.{key}")
+            given[key] = non_negative_number(given[key], f"{place}.{key}")
     for key in ("max_context", "output_tokens", "max_output_tokens"):
         if key in given:
-            given[key] = count(given[key], f"{place}.{key}")
+            given[key] = positive_integer(given[key], f"{place}.{key}")
     if "roles" in given:
         roles = given["roles"]
         if not isinstance(roles, list) or not roles:
@@ -224,16 +232,21 @@ def parse_guard(value: object) -> GuardLimits:
     given = section(GuardLimits, value, "guard")
     most = {"confidence_floor": 1.0}
     return GuardLimits(
-        **{key: amount(number, f"guard.{key}", most=most.get(key, math.inf)) for key, number in given.items()}
+        **{
+            key: non_negative_number(number, f"guard.{key}", most=most.get(key, math.inf))
+            for key, number in given.items()
+        }
     )
 
 
 def parse_exploration(value: object, models: dict[str, Model], folder: Path) -> Exploration:
     """Returns the exploration of a share alone, or of a mapping with models or the file of `sage rl plausible`."""
     if not isinstance(value, dict):
-        return Exploration(share=amount(value, "exploration", most=1.0))
+        return Exploration(share=non_negative_number(value, "exploration", most=1.0))
     given = section(Exploration, value, "exploration")
-    share, shadow = (amount(given.get(key, 0.0), f"exploration.{key}", most=1.0) for key in ("share", "shadow"))
+    share, shadow = (
+        non_negative_number(given.get(key, 0.0), f"exploration.{key}", most=1.0) for key in ("share", "shadow")
+    )
     among = given.get("among")
     if isinstance(among, list) and among:
         names = tuple(str(choice(name, "exploration.among", models)) for name in among)
@@ -259,7 +272,7 @@ def parse_bandit(value: object) -> BanditSettings | None:
     kind = str(choice(given.pop("kind"), "bandit.kind", BANDITS))
     if kind == "ucb1" and "noise" in given:
         raise ModelsFileError("bandit.noise is a setting of `contextual`: leave it out, or set kind: contextual")
-    numbers = {key: amount(number, f"bandit.{key}", most=1.0) for key, number in given.items()}
+    numbers = {key: non_negative_number(number, f"bandit.{key}", most=1.0) for key, number in given.items()}
     for key, number in numbers.items():
         if number == 0:
             raise ModelsFileError(f"bandit.{key}=0 must be above 0")
@@ -278,12 +291,14 @@ def parse_objective(value: object) -> Objective:
         if "version" in weights:
             raise ModelsFileError("objective.weights.version is not a setting: sage names the weights that differ")
         try:
-            return weighted(**{name: amount(number, f"objective.weights.{name}") for name, number in weights.items()})
+            return weighted(
+                **{name: non_negative_number(number, f"objective.weights.{name}") for name, number in weights.items()}
+            )
         except RewardError as error:
             raise ModelsFileError(f"objective.weights: {error}") from error
     if key == "max_points_worse":
-        return points_worse(amount(item, "objective.max_points_worse", most=100.0))
-    if (limit := amount(item, "objective.max_usd_per_task")) == 0:
+        return points_worse(non_negative_number(item, "objective.max_points_worse", most=100.0))
+    if (limit := non_negative_number(item, "objective.max_usd_per_task")) == 0:
         raise ModelsFileError("objective.max_usd_per_task=0 must be above 0: nothing is free")
     return usd_per_task(limit)
 

@@ -28,7 +28,7 @@ class TriggerError(ValueError):
 
 
 @dataclass(frozen=True)
-class Comparison:
+class VariableComparison:
     variable: str
     compare: Callable[[np.ndarray, float], np.ndarray]
     number: float
@@ -42,7 +42,7 @@ class Comparison:
 @dataclass(frozen=True)
 class Combination:
     every: bool
-    parts: tuple[Comparison | Combination, ...]
+    parts: tuple[VariableComparison | Combination, ...]
 
     def holds(self, features: np.ndarray) -> np.ndarray:
         held = [part.holds(features) for part in self.parts]
@@ -54,7 +54,7 @@ class Condition:
     """A condition that was read from `text`."""
 
     text: str
-    tree: Comparison | Combination
+    tree: VariableComparison | Combination
 
     @classmethod
     def parse(cls, text: object) -> Condition:
@@ -71,7 +71,7 @@ class Condition:
         return self.tree.holds(features)
 
 
-def build(node: ast.expr, text: str) -> Comparison | Combination:
+def build(node: ast.expr, text: str) -> VariableComparison | Combination:
     if isinstance(node, ast.BoolOp):
         return Combination(isinstance(node.op, ast.And), tuple(build(value, text) for value in node.values))
     if not isinstance(node, ast.Compare) or len(node.ops) != 1:
@@ -83,7 +83,7 @@ def build(node: ast.expr, text: str) -> Comparison | Combination:
         raise TriggerError(f"{ast.unparse(left)!r} in {text!r} is not a variable: choose from {', '.join(VARIABLES)}")
     if left.id not in VARIABLES:
         raise TriggerError(f"{left.id!r} in {text!r} is not a variable: {nearest(left.id, VARIABLES)}")
-    return Comparison(left.id, OPERATORS[type(symbol)], number(right, text))
+    return VariableComparison(left.id, OPERATORS[type(symbol)], number(right, text))
 
 
 def number(node: ast.expr, text: str) -> float:

@@ -10,7 +10,14 @@ from urllib.parse import urlsplit
 
 from sage.log.budgets import AT_END
 from sage.log.records import ROLES
-from sage.orchestrator.file_values import ModelsFileError, amount, choice, count, entries, section
+from sage.orchestrator.file_values import (
+    ModelsFileError,
+    choice,
+    entries,
+    non_negative_number,
+    positive_integer,
+    section,
+)
 
 DIALECTS = ("chat", "responses", "messages", "embeddings")
 ROUTE, REFUSE = "route", "refuse"
@@ -46,7 +53,7 @@ class NameRule:
     refuse: bool = False
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         if self.refuse:
             return "is refused"
         return " and ".join(
@@ -95,7 +102,7 @@ def parse_upstream(value: object, place: str, folder: Path = Path()) -> Upstream
             given[key] = positive(given[key], f"{place}.{key}")
     for key in ("max_answer_bytes", "max_compressed_bytes", "max_stream_bytes"):
         if key in given:
-            given[key] = count(given[key], f"{place}.{key}")
+            given[key] = positive_integer(given[key], f"{place}.{key}")
     return Upstream(**given)
 
 
@@ -134,12 +141,12 @@ def parse_serve(value: object, folder: Path = Path()) -> ServeSettings:
     if "at_budget_end" in given:
         choice(given["at_budget_end"], "serve.at_budget_end", AT_END)
     if "retries" in given and given["retries"] != 0:
-        given["retries"] = count(given["retries"], "serve.retries")
+        given["retries"] = positive_integer(given["retries"], "serve.retries")
     if "breaker_failures" in given:
-        given["breaker_failures"] = count(given["breaker_failures"], "serve.breaker_failures")
+        given["breaker_failures"] = positive_integer(given["breaker_failures"], "serve.breaker_failures")
     for key in ("max_retry_after_s", "affinity_usd", "cache_s", "breaker_s", "shadow_answers_s"):
         if key in given:
-            given[key] = amount(given[key], f"serve.{key}")
+            given[key] = non_negative_number(given[key], f"serve.{key}")
     return ServeSettings(**given)
 
 
@@ -184,6 +191,6 @@ def checked_dialects(value: object, place: str) -> tuple[str, ...]:
 
 
 def positive(value: object, place: str) -> float:
-    if (number := amount(value, place, most=math.inf)) == 0:
+    if (number := non_negative_number(value, place, most=math.inf)) == 0:
         raise ModelsFileError(f"{place}=0 must be above 0")
     return number

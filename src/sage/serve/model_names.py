@@ -45,6 +45,6 @@ def names_for(table: ModelsFile, caller: Caller) -> list[str]:
 def told_names(table: ModelsFile) -> str:
     """Says at the start what becomes of the names that clients send."""
     rules = table.serve.names
-    special = [f"{name} {rule.told}" for name, rule in rules.items()]
+    special = [f"{name} {rule.summary}" for name, rule in rules.items()]
     others = "is refused" if table.serve.other_names == REFUSE else "is routed, whatever it names"
     return "; ".join([*special, f"every {'other ' if rules else ''}model name that a client sends {others}"])
