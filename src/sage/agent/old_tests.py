@@ -19,7 +19,7 @@ from typing import NamedTuple
 from sage.agent.pytest_words import named_files
 from sage.grading.grading import RESERVED
 from sage.grading.test_files import EQUAL, guarded, with_canaries
-from sage.grading.test_reports import Report, function_of, run_recorded
+from sage.grading.test_reports import PytestReport, function_of, run_recorded
 from sage.sandbox import Backend, Files, Limits
 
 OPTIONS = ("--continue-on-collection-errors", "--maxfail=0", "--tb=no", "--assert=plain")  # win over the command's
@@ -83,7 +83,7 @@ class OldTests:
             return "all tests were skipped before the run"
         return self.try_defences(plain)
 
-    def try_defences(self, plain: Report) -> str:
+    def try_defences(self, plain: PytestReport) -> str:
         """Returns why the defences do not work on the repository as it is; '' if they do.
 
         Files that the guard breaks go without it.
@@ -101,7 +101,7 @@ class OldTests:
     def result_of(self, files: Files) -> OldTestsResult:
         return self.first if files == self.before else self.judge(files)[0]
 
-    def judge(self, files: Files) -> tuple[OldTestsResult, Report]:
+    def judge(self, files: Files) -> tuple[OldTestsResult, PytestReport]:
         place = self.chooser.choice(sorted({path_of(test) for test in self.expected} or self.broken))
         content, equal = self.guarded.get(place, self.before[place]), EQUAL if place in self.guarded else UNGUARDED
         content, names = with_canaries(content.rstrip() + b"\n", self.chooser, equal)
@@ -117,7 +117,7 @@ class OldTests:
             return OldTestsResult(told, False), report
         return OldTestsResult(self.failure_text(files, report, self.not_passed(report, canaries)), True), report
 
-    def not_passed(self, report: Report, canaries: Collection[str]) -> list[str]:
+    def not_passed(self, report: PytestReport, canaries: Collection[str]) -> list[str]:
         """Returns the old tests that failed or are gone, and the test files of which nothing passes."""
         passed, failed = report.cases("passed"), report.cases("failed")
         found = {test for test, number in self.expected.items() if passed.get(test, 0) < number}
@@ -125,7 +125,7 @@ class OldTests:
         silent = self.broken - {path_of(test) for test, number in passed.items() if number}
         return sorted(found | silent | (set(report.broken) & self.judging))
 
-    def failure_text(self, files: Files, report: Report, tests: list[str]) -> str:
+    def failure_text(self, files: Files, report: PytestReport, tests: list[str]) -> str:
         if not tests:
             return ""
         errors = {function_of(test): f"{found.error} {found.message}" for test, found in report.tests.items()} | dict(
@@ -142,7 +142,9 @@ class OldTests:
         """Returns the paths of the judge's files that `files` lacks, adds or has changed since before the run."""
         return sorted(p for p in {*files, *self.before} if self.is_judge(p) and files.get(p) != self.before.get(p))
 
-    def run(self, files: Files, instead: Mapping[str, bytes] | None = None, canaries: Collection[str] = ()) -> Report:
+    def run(
+        self, files: Files, instead: Mapping[str, bytes] | None = None, canaries: Collection[str] = ()
+    ) -> PytestReport:
         tree = {**self.tree(files), **self.guarded, **(instead or {})}
         targets = canaries if any("::" in word for word in self.command) else ()  # else their file is collected
         argv = (*self.command, *OPTIONS, *targets)
@@ -193,12 +195,12 @@ def is_function(test: str) -> bool:
     return function_of(test).rpartition("::")[2].isidentifier()
 
 
-def cases_run(report: Report) -> dict[str, int]:
+def cases_run(report: PytestReport) -> dict[str, int]:
     passed, failed = report.cases("passed"), report.cases("failed")
     return {test: number for test in passed if (number := passed[test] + failed[test])}
 
 
-def outcome(report: Report, test: str) -> str:
+def outcome(report: PytestReport, test: str) -> str:
     found = report.tests.get(test)
     return "" if found is None else found.outcome
 

@@ -17,7 +17,7 @@ from pathlib import PurePosixPath
 
 from sage.grading.task import Task, is_editable
 from sage.grading.test_files import with_canaries
-from sage.grading.test_reports import Report, function_of, run_tests
+from sage.grading.test_reports import PytestReport, function_of, run_tests
 from sage.sandbox import Backend, Files, Limits
 
 RESERVED = ("conftest.py", "sitecustomize.py", "usercustomize.py")
@@ -30,7 +30,7 @@ class Grade:
     solved: bool
     reason: str
     failed: frozenset[str]  # expected test functions that did not pass
-    report: Report
+    report: PytestReport
 
     @property
     def seconds(self) -> float:
@@ -89,7 +89,7 @@ def grade(
     return Grade(solved=not reason, reason=reason, failed=failed, report=report)
 
 
-def missing(report: Report, expected: Mapping[str, int]) -> frozenset[str]:
+def missing(report: PytestReport, expected: Mapping[str, int]) -> frozenset[str]:
     """Returns the expected test functions of which a case failed or was not reported.
 
     `expected` has their numbers of cases.
@@ -98,7 +98,7 @@ def missing(report: Report, expected: Mapping[str, int]) -> frozenset[str]:
     return frozenset(test for test, count in expected.items() if worst.get(test) != "passed" or cases[test] < count)
 
 
-def unnamed_failures(report: Report, expected: Iterable[str]) -> set[str]:
+def unnamed_failures(report: PytestReport, expected: Iterable[str]) -> set[str]:
     """Returns test functions outside of `expected` of which a case did not pass, and files that failed to load.
 
     Files with expected tests are left out, as those are missing then.

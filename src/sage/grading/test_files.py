@@ -119,7 +119,7 @@ class Guard(ast.NodeTransformer):
             return node
         node.args = [self.within(argument) for argument in node.args]
         if name in ("assertEqual", "assertEquals", "assertIn", "assertCountEqual") and len(node.args) >= 1:
-            node.args[:2] = [looked_at(argument) for argument in node.args[:2]]
+            node.args[:2] = [checked_operand(argument) for argument in node.args[:2]]
         return node
 
     def within(self, node: ast.expr) -> ast.expr:
@@ -138,11 +138,11 @@ class Guard(ast.NodeTransformer):
             if isinstance(node.ops[0], ast.Eq):
                 return ast.Call(ast.Name(EQUAL, ast.Load()), [node.left, node.comparators[0]], [])
             if isinstance(node.ops[0], ast.In | ast.Is):
-                node.left = looked_at(node.left)
+                node.left = checked_operand(node.left)
         return node
 
 
-def looked_at(node: ast.expr) -> ast.expr:
+def checked_operand(node: ast.expr) -> ast.expr:
     if isinstance(node, ast.Starred | ast.Constant):
         return node
     return ast.Call(ast.Name(EQUAL, ast.Load()), [node], [ast.keyword("compared", ast.Constant(False))])

@@ -31,7 +31,7 @@ OPTIONS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class CaseOutcome:
     """The outcome of one test: `passed`, `failed` or `skipped`, with a failed one's error and the functions called."""
 
     outcome: str
@@ -43,10 +43,10 @@ class Outcome:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
+class PytestReport:
     """The outcomes of a run of tests; without a valid report, `tests` is empty and `problem` says why."""
 
-    tests: Mapping[str, Outcome] = field(default_factory=dict)
+    tests: Mapping[str, CaseOutcome] = field(default_factory=dict)
     broken: Mapping[str, str] = field(default_factory=dict)  # files that could not be collected
     problem: str = ""
     result: Result
@@ -83,7 +83,7 @@ def run_tests(
     hash_seed: int | None = None,
     only: Sequence[str] | None = None,
     options: Sequence[str] = (),
-) -> Report:
+) -> PytestReport:
     """Runs test files once in the sandbox, all their tests or the functions `only`, and returns the report.
 
     A `hash_seed` starts a new interpreter; `shuffle` is a seed for the order; `options` for pytest come after our own.
@@ -105,7 +105,7 @@ def run_recorded(
     profile: bool = False,
     only: Sequence[str] | None = None,
     kept: Sequence[str] = (),
-) -> Report:
+) -> PytestReport:
     """Runs a command that ends with arguments for pytest, adds our plugin to it, and returns the report.
 
     Test functions of `kept` run even if options such as -k leave them out; `only` leaves out all others (None: no
@@ -120,25 +120,25 @@ def run_recorded(
     return read_report(backend.run({**files, f"{name}.py": plugin.encode()}, command, limits), report, key)
 
 
-def read_report(result: Result, path: str, key: bytes) -> Report:
+def read_report(result: Result, path: str, key: bytes) -> PytestReport:
     if result.ended_by != "exit":
-        return Report(problem=f"ended by {result.ended_by}", result=result)
+        return PytestReport(problem=f"ended by {result.ended_by}", result=result)
     signature, _, body = (result.changed.get(path) or b"").partition(b"\n")
     if not body:
-        return Report(problem="no report", result=result)
+        return PytestReport(problem="no report", result=result)
     if not hmac.compare_digest(signature, hmac.digest(key, body, "sha256").hex().encode()):
-        return Report(problem="the report is not signed", result=result)
+        return PytestReport(problem="the report is not signed", result=result)
     try:
         values = json.loads(body)
         tests = {name: outcome_of(test) for name, test in values["tests"].items() if "outcome" in test}
-        return Report(tests=tests, broken=dict(values["broken"]), result=result)
+        return PytestReport(tests=tests, broken=dict(values["broken"]), result=result)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):  # by a program that found the key
-        return Report(problem="the report cannot be read", result=result)
+        return PytestReport(problem="the report cannot be read", result=result)
 
 
-def outcome_of(test: dict) -> Outcome:
+def outcome_of(test: dict) -> CaseOutcome:
     error, message, frames = test.get("error", ("", "", ()))
-    return Outcome(
+    return CaseOutcome(
         outcome=test["outcome"],
         seconds=test.get("seconds", 0.0),
         error=error,

@@ -10,7 +10,7 @@ from importlib.resources import files as package_files
 from sage.grading.grading import limits_of, may_change, missing
 from sage.grading.task import Task
 from sage.grading.test_files import name_of_test
-from sage.grading.test_reports import Report, run_tests
+from sage.grading.test_reports import PytestReport, run_tests
 from sage.sandbox import Backend, Command, Files, Limits
 from sage.sim.agents.tools import ToolError
 from sage.sim.agents.workspace import shortened
@@ -47,7 +47,7 @@ def tests_told(backend: Backend, task: Task, files: Files, chosen: Sequence[str]
     return shortened(f"{summary(task, report, chosen)}\n\n{text}")
 
 
-def summary(task: Task, report: Report, chosen: Sequence[str]) -> str:
+def summary(task: Task, report: PytestReport, chosen: Sequence[str]) -> str:
     if report.problem:
         limits = limits_of(task)
         allowed = f"at most {limits.cpu_s} s of processor time and {limits.memory_mb} MB"

@@ -9,7 +9,7 @@ from difflib import unified_diff
 
 from sage.grading.grading import Grade, grade, graded_tree, limits_of, missing
 from sage.grading.task import LIMITS, Task
-from sage.grading.test_reports import Report, run_tests
+from sage.grading.test_reports import PytestReport, run_tests
 from sage.sandbox import Backend, Result
 from sage.sim.tasks.rebuilding import make_task
 from sage.sim.tasks.recipes import Step, broken_files
@@ -108,7 +108,7 @@ def quick_reason(backend: Backend, task: Task, callers: Sequence[str]) -> str:
     return ran_badly(report) or unnoticed(task, missing(report, expected))
 
 
-def ran_badly(report: Report) -> str:
+def ran_badly(report: PytestReport) -> str:
     """Why one run of a broken program refuses it (rules 2, 5)."""
     if report.problem:
         return "timeout" if "wall_s" in report.problem or "cpu_s" in report.problem else "killed"

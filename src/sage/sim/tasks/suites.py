@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from sage.grading.source_text import SourceError
 from sage.grading.test_files import guarded, is_hidden, is_test_function, name_of_test, without_hidden
-from sage.grading.test_reports import Report, function_of, run_tests
+from sage.grading.test_reports import PytestReport, function_of, run_tests
 from sage.sandbox import Backend, Limits, Result
 from sage.sim.tasks.sources import Source
 
@@ -163,17 +163,19 @@ def chosen_files(counts: Mapping[str, int], sizes: Mapping[str, int]) -> tuple[s
     return tuple(sorted(files))
 
 
-def profiled(backend: Backend, prepared: Prepared) -> Report:
+def profiled(backend: Backend, prepared: Prepared) -> PytestReport:
     """All tests, one file at a time, so that a file that hangs costs only itself."""
     reports = [
         run_tests(backend, prepared.graded_tree((path,)), (path,), PROFILE_LIMITS, profile=True)
         for path in prepared.graded
     ]
     tests = {test: outcome for report in reports for test, outcome in report.tests.items()}
-    return replace(reports[0], tests=tests) if reports else Report(result=NOTHING)
+    return replace(reports[0], tests=tests) if reports else PytestReport(result=NOTHING)
 
 
-def trusted(prepared: Prepared, reports: list[Report], files: tuple[str, ...]) -> tuple[dict[str, int], dict[str, int]]:
+def trusted(
+    prepared: Prepared, reports: list[PytestReport], files: tuple[str, ...]
+) -> tuple[dict[str, int], dict[str, int]]:
     """Test functions of which every case passed in every run, at most MOST_CASES in all: visible and hidden ones."""
     visible: dict[str, int] = {}
     hidden: dict[str, int] = {}
