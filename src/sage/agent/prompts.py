@@ -41,7 +41,7 @@ def system_prompt(role: str) -> str:
 
 
 def opening(task: str, files: Workspace, shown: Iterable[str], room: int, **sections: str) -> str:
-    """Returns the first message: the task, the sections, and as many of the files `shown` as `room` characters allow."""
+    """Returns the first message: the task, the sections, and as many files of `shown` as `room` characters allow."""
     parts = [f"# Task\n\n{task}"]
     parts += [f"# {name.replace('_', ' ').capitalize()}\n\n{text}" for name, text in sections.items() if text]
     parts.append(shortened(files.listed(), min(LONGEST_LIST, room // 4)))

@@ -84,7 +84,7 @@ def serve(model: LocalModel, *, context: int = CONTEXT, start_s: float = START_S
 
 
 def first_line(process: subprocess.Popen[bytes], start_s: float) -> str:
-    """Returns the line that the program prints when it is ready; '' if it ended or was not ready in `start_s` seconds."""
+    """Returns the line that the program prints when it is ready; '' if it is not ready in `start_s` seconds."""
     assert process.stdout is not None
     alarm = threading.Timer(start_s, process.kill)
     alarm.start()

@@ -37,7 +37,7 @@ class WrongFileError(DatabaseError):
 
 
 class ReplacedFileError(WrongFileError):
-    """Error about a file that was deleted, replaced or cut while it was in use, so that logged records are not in it."""
+    """Error about a file that was deleted, replaced or cut while it was in use: logged records are not in it."""
 
 
 class Identity(NamedTuple):

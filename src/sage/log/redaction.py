@@ -122,7 +122,10 @@ def is_value(found: re.Match[str]) -> bool:
 
 
 def is_code(found: re.Match[str]) -> bool:
-    """Returns True for `token = next_token` and `auth: required`; False for `DB_PASS=letmein` and `password: letmein`."""
+    """Returns True for a name before code or prose, such as `token = next_token` and `auth: required`.
+
+    `DB_PASS=letmein` and `password: letmein` give False.
+    """
     between = found["between"]
     return between != between.strip() and ("=" in between or found["sure"] is None)
 

@@ -1,4 +1,4 @@
-"""The `cascade` section of models.yaml: for each role a ladder of models, the verifiers of their answers, and limits."""
+"""The `cascade` section of models.yaml: per role a ladder of models, the verifiers of their answers, and limits."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def serving(role: str, rule: CascadeRule, by_default: bool, roles: Mapping[str, 
 
 
 def check_served_cascades(roles: Iterable[str], rules: Mapping[str, CascadeRule]) -> None:
-    """Raises ModelsFileError if a role to be served has no cascade, or one that no verifier could stop before its end."""
+    """Raises ModelsFileError if a role to be served has no cascade, or one that no verifier could end early."""
     for role in roles:
         if role not in rules:
             raise ModelsFileError(

@@ -57,7 +57,7 @@ class SourceCheck:
 
     def verify(self, answer: Answer) -> Opinion:
         source = python_source(answer.text).encode("utf-8", "replace")
-        program = program_path(self.tool)
+        program = found(self.tool)
         if program is None:
             return Opinion("unknown", f"{self.tool} is not installed")
         if len(source) > MOST_BYTES:
@@ -111,7 +111,7 @@ class Types(SourceCheck):
         super().__init__(str(tool), [*CHECKERS[str(tool)], FILE], time_limit_s)
 
 
-def program_path(tool: str) -> str | None:
+def found(tool: str) -> str | None:
     """Returns the path of a program beside this Python or on PATH; None if it is not installed."""
     if tool == PYTHON:
         return sys.executable or None
