@@ -65,7 +65,11 @@ class Caller:
         }
 
     def attempt(self, role: str, goal: str, messages: Messages, failures: int = 0) -> AgentAttempt:
-        """Returns an attempt by one model, which the router chooses among those that the budget can pay."""
+        """Returns an attempt by one model, which the router chooses among those that the budget can pay.
+
+        `failures` is the number of attempts at the task that failed before. Raises EndedError if the budget can pay
+        none.
+        """
         request = self.request(role, goal, failures)
         return AgentAttempt(self, request, self.decide(request, self.state.speakers(CHAT.name, role), messages))
 
@@ -144,7 +148,7 @@ class ModelAnswer:
 
 
 class AgentAttempt:
-    """One model at work on one goal, in one conversation.
+    """One model at work on one goal, in one conversation, as a logged decision with its outcome.
 
     The decision that chose the model carries the cost of all its calls; those after the first are decisions of their
     own, which leave no choice and cost nothing more.

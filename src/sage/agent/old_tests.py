@@ -50,7 +50,7 @@ class OldTestsResult(NamedTuple):
 
 
 class OldTests:
-    """The tests of a repository before the run, as judge of changes; they are run once to learn which there are."""
+    """The tests of a repository before the run, which judge changes; running them once shows which there are."""
 
     def __init__(self, backend: Backend, files: Files, command: tuple[str, ...], limits: Limits) -> None:
         self.backend, self.before, self.command, self.limits = backend, dict(files), command, limits
@@ -191,7 +191,7 @@ def test_folders(path: str) -> set[str]:
 
 
 def is_function(test: str) -> bool:
-    """Returns True if a test is a function or a method; names of doctests have dots."""
+    """Returns True if the id of a test names a function or a method; False for doctests, whose names have dots."""
     return function_of(test).rpartition("::")[2].isidentifier()
 
 

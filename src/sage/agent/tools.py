@@ -55,9 +55,9 @@ class Toolbox:
         self.unproved = "the tests were not looked at yet"  # why the tests prove nothing; "" if they do
 
     def learn_tests(self) -> None:
-        """Looks at the tests before anything is changed.
+        """Runs the tests before anything is changed, so that they can judge changes later.
 
-        Then `unproved` says why no quality can be logged, '' if one can.
+        Sets `unproved` to the reason why no quality can be logged, '' if one can.
         """
         command = pytest_command(self.test_words)
         if self.may_change_tests:

@@ -37,7 +37,7 @@ class LocalModel:
 
 
 class Registry:
-    """The local models of one user; every name is a file of its own, so that two commands at once lose nothing.
+    """The names that one user has given to local models, each stored in a file of its own.
 
     Example:
         >>> registry = Registry()

@@ -45,7 +45,7 @@ class Digest:
 
 
 class Records(NamedTuple):
-    """Numbers of decisions and of outcomes."""
+    """Two numbers of records: of decisions and of outcomes."""
 
     decisions: int
     outcomes: int

@@ -197,7 +197,10 @@ def fields_set_by(report: Outcome) -> dict:
 
 
 def join(reports: Iterable[tuple[str, Outcome]], known: Known | None = None) -> Known | None:
-    """Merges (status, report) pairs in their order into `known`; returns None if nothing is known at the end."""
+    """Merges (status, report) pairs in their order into `known`, the joined outcome before them (None: no report yet).
+
+    Returns None if there is no report at all.
+    """
     for status, report in reports:
         known = merge(known, report, correction=status == CORRECTED).known
     return known

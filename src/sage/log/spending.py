@@ -74,7 +74,7 @@ def hide_tenant(connection: sqlite3.Connection, tenant: str) -> None:
 
 
 def hidden(*names: str) -> str:
-    """Returns the hash that stands for an erased tenant's name, or for a tenant and one of its sessions."""
+    """Returns the hash ('sha256:...') that stands for an erased tenant's name, or for that and a session's name."""
     return "sha256:" + hashlib.sha256(json.dumps(names).encode()).hexdigest()
 
 

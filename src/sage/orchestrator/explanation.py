@@ -79,7 +79,7 @@ def explain(decision: Decision, table: ModelsFile, policies: Sequence[Policy] = 
 
 
 def contexts_of(decision: Decision) -> Contexts:
-    """Returns what the policy saw, as far as the log has it.
+    """Returns a logged decision's context (one row) as the policy saw it, as far as the log has it.
 
     Hashed words say as much as the text to policies that read it.
     """

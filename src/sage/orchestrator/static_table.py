@@ -87,7 +87,7 @@ class StaticTable:
         return np.where(chosen < 0, np.argmax(eligible, axis=1), chosen)
 
     def preferences(self, role: str, features: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-        """Yields models in the order in which the rules try them, each with the rows that it is for (bool [n])."""
+        """Yields (model, bool [n]) in the order in which a role's rules try models: True in rows that the rule is for."""
         rule, everywhere = self.roles[role], np.ones(len(features), bool)
         for trigger in rule.triggers:
             yield trigger.use, trigger.when.holds(features)

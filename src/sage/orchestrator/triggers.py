@@ -51,7 +51,7 @@ class Combination:
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition that was read from `text`."""
+    """A condition on features, such as `past_failures >= 1 and probe_verified == 0`, parsed from `text`."""
 
     text: str
     tree: VariableComparison | Combination

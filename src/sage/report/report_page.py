@@ -176,7 +176,7 @@ def other_sources(counts: dict[str, int]) -> str:
 
 
 def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    """Returns an HTML table; `head` and `rows` are HTML already."""
+    """Returns an HTML table with one line for the head and one for each row; all cells are HTML already."""
     lines = ["<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows]
     return "<table><tr>" + "".join(f"<th>{name}</th>" for name in head) + "</tr>" + "".join(lines) + "</table>"
 

@@ -1,4 +1,4 @@
-"""Sandboxes in milliseconds: a Python process, loaded once inside namespaces, forks into new ones for every run."""
+"""Sandboxes in milliseconds: a Python that is loaded once, inside namespaces, and forks into new ones for every run."""
 
 from __future__ import annotations
 

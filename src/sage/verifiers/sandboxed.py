@@ -148,9 +148,9 @@ def opinion(result: Result, passed: bool, told: str) -> Opinion:
 
 
 def contents(files: object) -> dict[str, bytes]:
-    """Returns the content of files by name, from texts by name or from a list of files and folders.
+    """Returns the bytes of each file by name; `files` is a mapping of texts by name, or a list of files and folders.
 
-    Raises VerifierError if a path does not exist or two files have the same name.
+    Raises VerifierError if it is something else, a path does not exist, or two files have the same name.
     """
     if isinstance(files, dict) and all(
         isinstance(name, str) and isinstance(files[name], str | bytes) for name in files

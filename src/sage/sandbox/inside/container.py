@@ -52,7 +52,10 @@ def send(descriptor: int, frame: bytes) -> None:
 
 
 def enforced() -> dict[str, object]:
-    """Returns the restrictions that the engine enforces, as they are seen from inside."""
+    """Returns what the engine enforces, as seen from inside, by name: user, capabilities, network and limits.
+
+    A limit that cannot be seen is None.
+    """
     status = dict(line.split(":", 1) for line in read("/proc/self/status").splitlines() if ":" in line)
     with open("/proc/net/dev", encoding="ascii") as file:
         interfaces = [line.split(":")[0].strip() for line in file if ":" in line]
