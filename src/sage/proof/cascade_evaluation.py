@@ -33,7 +33,7 @@ from sage.evidence.tasks import basis_of, tasks_seen
 from sage.policies.cascades.cascade_policy import CascadePolicy, taken_column
 from sage.policies.cascades.learned_cascade import LearnedCascade
 from sage.proof.evaluation import ANYTIME, FEWEST_TASKS, LEVEL, OfflineEvaluation
-from sage.proof.tenants import Point, by_tenant
+from sage.proof.tenants import PointEstimate, by_tenant
 from sage.rl.cascades.cascade_estimates import (
     Values,
     combined,
@@ -89,7 +89,7 @@ def evaluate_cascade(
     found = compare(episodes, targets, price, differ=differ, method=method, seed=seed)
     rewards = np.bincount(episodes.episode, np.nan_to_num(episodes.rewards(price)), len(episodes))
 
-    def gain_of(some: np.ndarray) -> Point:
+    def gain_of(some: np.ndarray) -> PointEstimate:
         steps = some[episodes.episode]
         return estimate_episodes(
             episodes.select(some), {name: target[steps] for name, target in targets.items()}, price, objective, seed
@@ -129,7 +129,7 @@ def price_of(objective: Objective) -> float:
     return 0.0 if objective.constrained else weights.cost / weights.cost_scale_usd / weights.quality
 
 
-class Comparison(NamedTuple):
+class CascadeComparison(NamedTuple):
     """Candidate minus baseline."""
 
     report: Report
@@ -146,7 +146,7 @@ def compare(
     differ: np.ndarray,
     method: Method = ANYTIME,
     seed: int = 0,
-) -> Comparison:
+) -> CascadeComparison:
     """The paired difference of `targets`, candidate and baseline, by sequential doubly robust estimates.
 
     Values are linear in the rewards, so those of quality less price times cost come from those of the two.
@@ -166,7 +166,7 @@ def compare(
         report = replace(report, rows=(), interval=None, refusal=few)
     sizes = {name: step_sample_sizes(log, own).tolist() for name, own in zip(targets, taken, strict=True)}
     if report.refusal:
-        return Comparison(report, None, None, sizes)
+        return CascadeComparison(report, None, None, sizes)
     quality, cost = (
         part_amount(episodes, part, taken, (fits[0][part], fits[1][part]), missing, method)
         for part in ("quality", "cost_usd")
@@ -182,11 +182,11 @@ def compare(
         cost_ratio=ratio_of(means[0], means[1], cost, level=LEVEL, method=method),
     )
     if known.all():
-        return Comparison(report, None, parts, sizes)
+        return CascadeComparison(report, None, parts, sizes)
     limits = reward_range(episodes, price)
     ours, base = taken
     worst = worst_case_episodes(log, ours, base, values, missing, limits, level=LEVEL, method=method)
-    return Comparison(report, worst, parts, sizes)
+    return CascadeComparison(report, worst, parts, sizes)
 
 
 def part_amount(
@@ -248,21 +248,21 @@ def part_estimates(
 
 def estimate_episodes(
     episodes: CascadeData, targets: dict[str, np.ndarray], price: float, objective: Objective, seed: int = 0
-) -> Point:
+) -> PointEstimate:
     """Candidate minus baseline per episode; dollars only under an objective with a limit, whose price is 0."""
     ours, base = targets["candidate"], targets["baseline"]
     gain = float(
         (episode_values(episodes, ours, price, seed=seed) - episode_values(episodes, base, price, seed=seed)).mean()
     )
     if not objective.constrained:
-        return Point(gain)
+        return PointEstimate(gain)
     paid, theirs = (
         float(
             (episode_values(episodes, target, 0.0, seed=seed) - episode_values(episodes, target, 1.0, seed=seed)).mean()
         )
         for target in (ours, base)
     )
-    return Point(gain, paid - theirs, paid)
+    return PointEstimate(gain, paid - theirs, paid)
 
 
 def filled_log(episodes: CascadeData, price: float, missing: np.ndarray, expected: np.ndarray) -> EpisodeLog:

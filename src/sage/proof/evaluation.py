@@ -22,7 +22,7 @@ from sage.evidence.tasks import TaskBasis, basis_of, tasks_seen
 from sage.policies.cells import Cells
 from sage.policies.learned_policy import LearnedPolicy
 from sage.policies.policy import RoutingPolicy
-from sage.proof.tenants import Point, TenantGain, by_tenant, estimate_rows
+from sage.proof.tenants import PointEstimate, TenantGain, by_tenant, estimate_rows
 
 LEVEL = 0.95  # two-sided; its low end is the one-sided 97.5 % bound
 ANYTIME, ONE_LOOK = "anytime", "t"  # intervals for a log that is looked at again and again, and for a single look
@@ -109,7 +109,7 @@ def evaluate_offline(
     log, observed = bandit_log(rows, Cells.of(rows.contexts), objective.weights, shadows=True), rows.observed
     report, worst = compare(log, candidate, incumbent.probabilities, observed=observed, method=method, seed=seed)
 
-    def gain_of(some: np.ndarray) -> Point:
+    def gain_of(some: np.ndarray) -> PointEstimate:
         return estimate_rows(rows.select(some), candidate[some], incumbent.probabilities[some], objective, seed)
 
     return OfflineEvaluation(

@@ -22,7 +22,7 @@ from sage.rl.doubly_robust_learner import CONFIDENCE
 
 
 @dataclass(frozen=True, kw_only=True)
-class Point:
+class FrontierPoint:
     """Estimated means per decision; intervals are of the difference to the static table, each by itself."""
 
     name: str
@@ -43,10 +43,10 @@ class Frontier:
     num_rows: int
     num_tasks: int
     left_out_rows: int  # without a quality or a cost
-    static: Point
-    curve: tuple[Point, ...]  # from quality alone to cost alone
-    models: tuple[Point, ...]  # always the same one, where it may be chosen
-    objectives: tuple[Point, ...]
+    static: FrontierPoint
+    curve: tuple[FrontierPoint, ...]  # from quality alone to cost alone
+    models: tuple[FrontierPoint, ...]  # always the same one, where it may be chosen
+    objectives: tuple[FrontierPoint, ...]
 
     @property
     def evidence(self) -> bool:
@@ -72,7 +72,7 @@ def cost_quality_frontier(
     at_static = judge.swept(0.0, incumbent.choice)
     base = tuple(judge.of(v, incumbent.choice, less_incumbent=False).value for v in judge.values)
 
-    def point(name: str, found: Swept, *, worth: bool = True) -> Point:
+    def point(name: str, found: Swept, *, worth: bool = True) -> FrontierPoint:
         return to_point(name, found, base, incumbent.choice, worth=worth)
 
     def for_weights(wanted: Objective) -> Swept:
@@ -85,7 +85,7 @@ def cost_quality_frontier(
 
     wanted = {o.name: o for o in (objective, points_worse(1), usd_per_task(round_down(at_static.usd_per_task.value)))}
     reached = {name: within_limit(swept, one) if one.constrained else for_weights(one) for name, one in wanted.items()}
-    singles = {model: always(k, data, incumbent.choice) for k, model in enumerate(data.models)}
+    singles = {model: always_choose(k, data, incumbent.choice) for k, model in enumerate(data.models)}
     return Frontier(
         data_source=data.source,
         num_rows=len(data),
@@ -98,7 +98,9 @@ def cost_quality_frontier(
     )
 
 
-def to_point(name: str, found: Swept, base: tuple[float, ...], incumbent: np.ndarray, *, worth: bool = True) -> Point:
+def to_point(
+    name: str, found: Swept, base: tuple[float, ...], incumbent: np.ndarray, *, worth: bool = True
+) -> FrontierPoint:
     quality, cost = base
 
     def ends(estimate: Estimate, *, skewed: bool) -> tuple[float, float]:
@@ -106,7 +108,7 @@ def to_point(name: str, found: Swept, base: tuple[float, ...], incumbent: np.nda
         return bounds.low, bounds.high
 
     (worst, best), (least, most) = ends(found.quality, skewed=False), ends(found.cost, skewed=True)
-    return Point(
+    return FrontierPoint(
         name=name,
         quality=quality + found.quality.value,
         quality_low=max(quality + worst, 0.0),
@@ -120,7 +122,7 @@ def to_point(name: str, found: Swept, base: tuple[float, ...], incumbent: np.nda
     )
 
 
-def always(model: int, data: RoutingData, incumbent: np.ndarray) -> np.ndarray:
+def always_choose(model: int, data: RoutingData, incumbent: np.ndarray) -> np.ndarray:
     """The model wherever it may be chosen, else the incumbent."""
     return np.where(data.propensity[:, model] > 0, model, incumbent)
 

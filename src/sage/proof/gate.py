@@ -18,7 +18,7 @@ WHOLE_LOG = "export the whole log, with the decisions that have no outcome, and 
 
 
 @dataclass(frozen=True)
-class Verdict:
+class GateVerdict:
     """The decision, with the sentence that explains it."""
 
     promote: bool
@@ -29,62 +29,62 @@ class Verdict:
         return PROMOTE if self.promote else REFUSE
 
 
-def decide(found: OfflineEvaluation, *, allow_synthetic: bool = False, looks: int | None = None) -> Verdict:
+def decide(found: OfflineEvaluation, *, allow_synthetic: bool = False, looks: int | None = None) -> GateVerdict:
     """Promotes if one-sided 97.5 % bounds of the paired differences meet the objective; refuses in doubt.
 
     For weights that is one bound, of the reward, above zero; for a limit two, of quality and of cost.
 
     `looks`: how often this policy was looked at, this time counted; an interval for one look is refused beyond it.
     """
-    verdict = judged(found, allow_synthetic, looks)
+    verdict = judge_evaluation(found, allow_synthetic, looks)
     return replace(verdict, reason=f"{verdict.reason}; rows {found.selection}") if found.selection else verdict
 
 
-def judged(found: OfflineEvaluation, allow_synthetic: bool, looks: int | None) -> Verdict:
+def judge_evaluation(found: OfflineEvaluation, allow_synthetic: bool, looks: int | None) -> GateVerdict:
     report = found.report
     if not found.evidence and not allow_synthetic:
-        return Verdict(False, f"the log is {NOT_EVIDENCE}; to try the gate all the same, pass --allow-synthetic")
+        return GateVerdict(False, f"the log is {NOT_EVIDENCE}; to try the gate all the same, pass --allow-synthetic")
     if report.refusal is not None:
-        return Verdict(False, f"the log cannot answer: {report.refusal}")
+        return GateVerdict(False, f"the log cannot answer: {report.refusal}")
     if found.acting_share == 0:
-        return Verdict(
+        return GateVerdict(
             False,
             f"{found.policy} never decides differently from the incumbent above the floor of {found.floor:g} (first choices "
             f"differ in {found.differing_share:.1%} of rows): there is nothing to promote",
         )
     if found.method == ONE_LOOK and looks is not None and looks > 1:
-        return Verdict(
+        return GateVerdict(
             False,
             f"this is look {looks} at {found.policy} {found.policy_version}, and the fixed-n interval holds for one: judge it "
             "with --interval anytime, which may be asked every day",
         )
     if found.missing.gone:
-        return Verdict(False, f"rows are not in the log: {found.missing.gone}; {WHOLE_LOG}")
+        return GateVerdict(False, f"rows are not in the log: {found.missing.gone}; {WHOLE_LOG}")
     for policy, weights in report.diagnostics.items():
         if weights.unsupported_mass:
-            return Verdict(
+            return GateVerdict(
                 False,
                 f"{weights.unsupported_mass:.1%} of what the {policy} chooses are models that this log could not have chosen in "
                 "those rows: explore them (exploration in models.yaml), or learn the policy from this log",
             )
         if weights.mean_weight_p_value < GONE:
-            return Verdict(
+            return GateVerdict(
                 False,
                 f"rows are not in the log, or its probabilities are wrong: the mean weight of the {policy} is "
                 f"{weights.mean_weight:.3f} +- {weights.mean_weight_error:.3f}, not 1; {WHOLE_LOG}",
             )
-    verdict = by_limit(found) if found.objective.constrained else by_reward(found)
+    verdict = judge_limit(found) if found.objective.constrained else judge_reward(found)
     if found.tenants:
-        verdict = by_tenants(found, verdict)
+        verdict = judge_tenants(found, verdict)
     label = "" if found.evidence else f"SYNTHETIC, no evidence ({NOT_EVIDENCE}): "
     return replace(verdict, reason=f"{label}{verdict.reason}; {cost_change(found)}")
 
 
-def by_tenants(found: OfflineEvaluation, verdict: Verdict) -> Verdict:
+def judge_tenants(found: OfflineEvaluation, verdict: GateVerdict) -> GateVerdict:
     """Refuses what a single tenant's reports are the reason for; the estimates of all tenants are shown either way."""
     told = f"by tenant: {tell(found.tenants)}"
     if verdict.promote and (alone := resting_on_one(found.tenants, found.objective)):
-        return Verdict(
+        return GateVerdict(
             False,
             f"the gain rests on one tenant: {alone}, and the policy would serve all; {told}; check that tenant's reports (--source), "
             f"log more of the others, or judge for one tenant with --tenant; {verdict.reason}",
@@ -92,7 +92,7 @@ def by_tenants(found: OfflineEvaluation, verdict: Verdict) -> Verdict:
     return replace(verdict, reason=f"{verdict.reason}; {told}")
 
 
-def by_reward(found: OfflineEvaluation) -> Verdict:
+def judge_reward(found: OfflineEvaluation) -> GateVerdict:
     """The lower bound of the gain in reward is above zero."""
     report, worst = found.report, found.bound
     assert report.interval is not None
@@ -104,18 +104,18 @@ def by_reward(found: OfflineEvaluation) -> Verdict:
     if found.missing.rows:
         gain += f", whatever the {found.missing.rows:,} missing outcomes were"
     if report.above_zero and worst.low <= 0:
-        return Verdict(
+        return GateVerdict(
             False,
             f"the verdict depends on {found.missing.rows:,} missing outcomes ({found.missing.told}): the lower bound "
             f"is {report.interval.low:+.4f} if they are like the others, and {worst.low:+.4f} if they are not; report them, time-outs "
             "and errors too",
         )
     if worst.low > 0:
-        return Verdict(True, f"{gain}: above zero, the policy decides in {found.acting_share:.1%} of rows")
-    return Verdict(False, f"{gain}: not above zero; log more, explore more, or keep the static table")
+        return GateVerdict(True, f"{gain}: above zero, the policy decides in {found.acting_share:.1%} of rows")
+    return GateVerdict(False, f"{gain}: not above zero; log more, explore more, or keep the static table")
 
 
-def by_limit(found: OfflineEvaluation) -> Verdict:
+def judge_limit(found: OfflineEvaluation) -> GateVerdict:
     """Both bounds, of quality and of cost, are where the objective wants them, each one-sided at 97.5 %.
 
     The claim is that both hold, so that the chance of a false one is at most that of the likelier mistake: no correction.
@@ -137,8 +137,8 @@ def by_limit(found: OfflineEvaluation) -> Verdict:
     if quality.missing or cost.missing:
         told += f", whatever the {quality.missing:,} missing qualities and {cost.missing:,} missing costs were"
     if not failed:
-        return Verdict(True, f"{told}: {objective.name}; the policy decides in {found.acting_share:.1%} of rows")
-    return Verdict(
+        return GateVerdict(True, f"{told}: {objective.name}; the policy decides in {found.acting_share:.1%} of rows")
+    return GateVerdict(
         False,
         f"{told}: not shown for {' and '.join(text.split()[0] for text in failed)}, and the objective is {objective.name}; "
         "report all outcomes, log more, explore more, or keep the static table",
@@ -170,7 +170,7 @@ def why_no_record(found: OfflineEvaluation, looks: int | None) -> str:
     return ""
 
 
-def record_of(sha256: str, found: OfflineEvaluation, verdict: Verdict) -> GateRecord:
+def record_of(sha256: str, found: OfflineEvaluation, verdict: GateVerdict) -> GateRecord:
     """What routers look for beside the checkpoint before they let it serve; `sha256` is that of the judged file."""
     parts: dict = {} if found.parts is None else asdict(found.parts)
     return GateRecord(

@@ -212,11 +212,11 @@ def make_plan(
     method: Method = ONE_LOOK,
 ) -> Plan:
     """The decisions that one scheme needs for a gain, and what its exploration costs."""
-    checked("gain", gain, 1.0, "the reward per decision that the policy is better by, as 0.01")
-    checked("power", power, 1.0, "the chance that the gate promotes it, as 0.8")
-    checked("acting", acting, 1.0, "the share of decisions that the policy takes, as 0.3", whole=True)
-    checked("holdout", holdout, 1.0, "the share of tasks that the gate judges on, as 0.4", whole=True)
-    checked("exploration", scheme.exploration, 1.0, "the share of calls that explore, as 0.3", whole=True)
+    check_range("gain", gain, 1.0, "the reward per decision that the policy is better by, as 0.01")
+    check_range("power", power, 1.0, "the chance that the gate promotes it, as 0.8")
+    check_range("acting", acting, 1.0, "the share of decisions that the policy takes, as 0.3", whole=True)
+    check_range("holdout", holdout, 1.0, "the share of tasks that the gate judges on, as 0.4", whole=True)
+    check_range("exploration", scheme.exploration, 1.0, "the share of calls that explore, as 0.3", whole=True)
     if gain >= acting:
         raise PlanError(f"gain={gain:g} needs acting above it: a policy gains at most 1 where it decides")
     variance = row_variance(found, scheme, gain=gain, acting=acting)
@@ -236,7 +236,7 @@ def make_plan(
     )
 
 
-def checked(name: str, value: float, most: float, meaning: str, *, whole: bool = False) -> None:
+def check_range(name: str, value: float, most: float, meaning: str, *, whole: bool = False) -> None:
     """Above 0 and below `most`, or at most that."""
     if not (0 < value <= most if whole else 0 < value < most):
         limit = "at most" if whole else "below"

@@ -19,7 +19,7 @@ from sage.policies.cells import Cells
 MOST_TOLD = 5  # tenants in a sentence
 
 
-class Point(NamedTuple):
+class PointEstimate(NamedTuple):
     """Estimates without intervals, candidate minus incumbent per decision or episode."""
 
     gain: float  # in reward; under an objective with a limit, in quality
@@ -46,12 +46,14 @@ class TenantGain:
     rows: int
     tasks: int
     differing: int  # rows in which the policies differ
-    alone: Point | None  # None where all rows are of one task
-    without: Point | None  # None where the policies do not differ in other tenants' rows, or these are of one task
+    alone: PointEstimate | None  # None where all rows are of one task
+    without: (
+        PointEstimate | None
+    )  # None where the policies do not differ in other tenants' rows, or these are of one task
 
 
 def by_tenant(
-    tenant: np.ndarray | None, task: np.ndarray, differ: np.ndarray, estimate: Callable[[np.ndarray], Point]
+    tenant: np.ndarray | None, task: np.ndarray, differ: np.ndarray, estimate: Callable[[np.ndarray], PointEstimate]
 ) -> dict[str, TenantGain]:
     """Returns the gain of each tenant, where there are two or more.
 
@@ -62,7 +64,7 @@ def by_tenant(
     if len(names) < 2:
         return {}
 
-    def point(rows: np.ndarray) -> Point | None:
+    def point(rows: np.ndarray) -> PointEstimate | None:
         return estimate(rows) if len(np.unique(task[rows])) > 1 else None
 
     found = {}
@@ -80,7 +82,7 @@ def by_tenant(
 
 def estimate_rows(
     data: RoutingData, candidate: np.ndarray, incumbent: np.ndarray, objective: Objective, seed: int = 0
-) -> Point:
+) -> PointEstimate:
     """Doubly robust, for policies with probabilities [n, models]; missing outcomes are as the rows predict them."""
     cells, observed = Cells.of(data.contexts), data.observed
     log = bandit_log(data, cells, QUALITY if objective.constrained else objective.weights, shadows=True)
@@ -88,11 +90,11 @@ def estimate_rows(
     gain = gain_estimate(fill_missing(log, ~observed, predictions), candidate, incumbent, predictions).value
     cost = cost_part(data, cells, seed, shadows=True) if objective.constrained else None
     if cost is None:
-        return Point(gain)
+        return PointEstimate(gain)
     filled = as_predicted(cost)
     own = difference(filled, candidate, None, cost.predictions)
     dearer = difference(filled, candidate, incumbent, cost.predictions).value
-    return Point(gain, dearer, per_task(own, cost.log).value)
+    return PointEstimate(gain, dearer, per_task(own, cost.log).value)
 
 
 def resting_on_one(tenants: dict[str, TenantGain], objective: Objective) -> str:
@@ -101,7 +103,8 @@ def resting_on_one(tenants: dict[str, TenantGain], objective: Objective) -> str:
     if not needed:
         return ""
     some = [
-        f"without {shown(name)} ({t.rows:,} rows) it is {t.without}" for name, t in list(needed.items())[:MOST_TOLD]
+        f"without {tenant_label(name)} ({t.rows:,} rows) it is {t.without}"
+        for name, t in list(needed.items())[:MOST_TOLD]
     ]
     more = f", and {len(needed) - MOST_TOLD} more" if len(needed) > MOST_TOLD else ""
     return f"{'; '.join(some)}{more}"
@@ -111,7 +114,8 @@ def tell(tenants: dict[str, TenantGain]) -> str:
     """The estimate of each tenant, of at most five those with the most rows."""
     most = sorted(tenants.items(), key=lambda item: -item[1].rows)
     texts = [
-        f"{shown(name)} {'unknown' if t.alone is None else t.alone} ({t.rows:,} rows)" for name, t in most[:MOST_TOLD]
+        f"{tenant_label(name)} {'unknown' if t.alone is None else t.alone} ({t.rows:,} rows)"
+        for name, t in most[:MOST_TOLD]
     ]
     rest = [t.alone.gain for _, t in most[MOST_TOLD:] if t.alone is not None]
     if rest:
@@ -119,5 +123,5 @@ def tell(tenants: dict[str, TenantGain]) -> str:
     return ", ".join(texts)
 
 
-def shown(tenant: str) -> str:
+def tenant_label(tenant: str) -> str:
     return tenant or "no tenant"

@@ -24,7 +24,7 @@ Z = 1.959963984540054  # of 95 % intervals
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedAnswer:
     """One verdict about one answer, and what is known of that answer."""
 
     verifier: str
@@ -66,15 +66,15 @@ class Rates:
 
 def measure(cascades: Iterable[Rows]) -> list[Rates]:
     """Every verifier over all, by model, by role, and by model and role."""
-    groups: defaultdict[tuple[str, str, str], list[Judged]] = defaultdict(list)
+    groups: defaultdict[tuple[str, str, str], list[JudgedAnswer]] = defaultdict(list)
     for rows in cascades:
-        for one in judged(rows):
+        for one in judged_answers(rows):
             for key in {(m, r) for m in (ALL, one.model) for r in (ALL, one.role)}:
                 groups[one.verifier, *key].append(one)
     return [rates(*key, groups[key]) for key in sorted(groups, key=lambda key: [(part != ALL, part) for part in key])]
 
 
-def judged(rows: Rows) -> Iterable[Judged]:
+def judged_answers(rows: Rows) -> Iterable[JudgedAnswer]:
     """The verdicts of one cascade; of one with a step that is not in the log, none."""
     if why_left_out(rows):
         return
@@ -94,7 +94,7 @@ def judged(rows: Rows) -> Iterable[Judged]:
         quality = quality_of(rows) if is_taken and outcome.quality is None else outcome.quality
         for verdict in outcome.verdicts:
             if verdict.verdict != "unknown":
-                yield Judged(
+                yield JudgedAnswer(
                     verifier=verdict.verifier,
                     model=outcome.model or decision.model,
                     role=decision.role,
@@ -106,7 +106,7 @@ def judged(rows: Rows) -> Iterable[Judged]:
                 )
 
 
-def rates(verifier: str, model: str, role: str, group: list[Judged]) -> Rates:
+def rates(verifier: str, model: str, role: str, group: list[JudgedAnswer]) -> Rates:
     note = ""
     if all(one.own for one in group):
         used, weights = group, np.ones(len(group))

@@ -21,7 +21,7 @@ from sage.outcomes.table import OutcomeTable
 from sage.policies.cascades.cascade_ladder import ExploringCascade, LadderCascade
 from sage.proof.cascade_evaluation import evaluate_cascade
 from sage.proof.evaluation import evaluate_offline
-from sage.proof.gate import Verdict, decide
+from sage.proof.gate import GateVerdict, decide
 from sage.rl.cascades.cascade_replay import SimulatedVerifier, replay_cascade
 from sage.rl.cascades.cascade_selection import LEARNERS, choose_cascade
 from sage.rl.category_table import learn_table
@@ -42,7 +42,7 @@ def lied(log: RoutingData, tenant: str) -> RoutingData:
     return replace(log, quality=np.where(log.tenant == tenant, log.action == 1, log.quality).astype(float))
 
 
-def verdict_of(log: RoutingData) -> Verdict:
+def verdict_of(log: RoutingData) -> GateVerdict:
     return decide(evaluate_offline(log, learn_table(log.split_by_task(0.6, 0)[0]), floor=0.5))
 
 
