@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sage.evidence.held_calls import ANOTHER, NO_OUTCOME, UNSEEN, HeldCalls, Judged, is_seen
+from sage.evidence.held_calls import ANOTHER, NO_OUTCOME, UNSEEN, HeldCalls, JoinedCalls, is_seen
 from sage.evidence.routing_data import could_answer, write_records
 from sage.evidence.selection import EVERYTHING, Selection
 from sage.log.decision_log import DecisionLog
@@ -73,7 +73,7 @@ def export(
         raise ExportError(nothing_found(log, steps, data_source, session, since, selection))
     missing, dropped = Counter(), Counter()
     found = held.rows(selection.rows(before(until, log.rows(chosen, session, since, unreadable=[])), dropped))
-    rows = write_records(path, judged(found, missing, complete, log.path)) - missing.total()
+    rows = write_records(path, blank_unusable(found, missing, complete, log.path)) - missing.total()
     others = {source: counts[source] for source in STRONGEST_FIRST if counts[source] and source != chosen}
     note = "" if data_source else passed_over(chosen, counts, ready)
     return Exported(
@@ -139,8 +139,8 @@ def shadow_alone(outcome: Outcome | None) -> Outcome | None:
     return Outcome(decision_id=outcome.decision_id, time=outcome.time, shadow=outcome.shadow)
 
 
-def judged(
-    rows: Iterator[Judged], missing: Counter[str], complete: bool, where: Path
+def blank_unusable(
+    rows: Iterator[JoinedCalls], missing: Counter[str], complete: bool, where: Path
 ) -> Iterator[tuple[Decision, Outcome | None]]:
     """Every row; those without a usable outcome have none, and are counted by reason."""
     found = False

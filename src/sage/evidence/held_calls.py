@@ -24,7 +24,7 @@ UNPRICED = "a held call without a cost or a latency that others of its session h
 Row = tuple[Decision, Outcome | None]
 
 
-class Judged(NamedTuple):
+class JoinedCalls(NamedTuple):
     """A decision with the outcome of all calls that count with it; `missing` says why that is None."""
 
     decision: Decision
@@ -63,43 +63,43 @@ class HeldCalls:
         """Returns the number of held calls that count with a decision."""
         return sum(len(outcomes) for drawn_by, outcomes in self.followers.items() if drawn_by in self.drawn)
 
-    def rows(self, rows: Iterable[Row]) -> Iterator[Judged]:
+    def rows(self, rows: Iterable[Row]) -> Iterator[JoinedCalls]:
         """The drawn decisions with what came of all their calls. A held call of which the log does not say what it follows
         is a decision with one candidate; one that follows a decision outside of these rows is left out, and counted. Rows
         that were never added, as the log has grown meanwhile, are passed over."""
         for decision, outcome in rows:
             drawn_by = self._links.get(decision.id)
             if decision.id in self.drawn:
-                yield joined(decision, outcome, self.followers.get(decision.id, []))
+                yield join_calls(decision, outcome, self.followers.get(decision.id, []))
             elif drawn_by == "":
-                yield alone(decision, outcome)
+                yield with_one_candidate(decision, outcome)
             elif drawn_by in self.steps:
                 self.left_out[OF_A_CASCADE] += 1
             elif drawn_by is not None and drawn_by not in self.drawn:
                 self.left_out[NOT_THERE] += 1
 
 
-def alone(decision: Decision, outcome: Outcome | None) -> Judged:
+def with_one_candidate(decision: Decision, outcome: Outcome | None) -> JoinedCalls:
     """The same call with the only candidate that it had; an outcome of another model, to which it fell back, is none."""
     made = replace(decision, candidates=(decision.model,), probabilities=(1.0,), shadow=None, shadow_probabilities=None)
     if outcome is not None and outcome.model not in (None, decision.model):
-        return Judged(made, None, ANOTHER)
-    return Judged(made, outcome and replace(outcome, shadow=None))
+        return JoinedCalls(made, None, ANOTHER)
+    return JoinedCalls(made, outcome and replace(outcome, shadow=None))
 
 
-def joined(decision: Decision, outcome: Outcome | None, followers: list[Outcome | None]) -> Judged:
+def join_calls(decision: Decision, outcome: Outcome | None, followers: list[Outcome | None]) -> JoinedCalls:
     """The outcome of the shadow is left out: it is one of a single call, and nobody knows what the others would have been."""
     if not followers:
-        return Judged(decision, outcome)
+        return JoinedCalls(decision, outcome)
     if outcome is None or not is_seen(outcome):
-        return Judged(decision, None, UNSEEN if outcome else NO_OUTCOME)
+        return JoinedCalls(decision, None, UNSEEN if outcome else NO_OUTCOME)
     calls = [call for call in (outcome, *followers) if call is not None]
     if len(calls) <= len(followers) or not all(is_seen(call) for call in calls):
-        return Judged(decision, None, UNREPORTED)
+        return JoinedCalls(decision, None, UNREPORTED)
     costs = [call.cost_usd for call in calls if call.cost_usd is not None]
     latencies = [call.latency_s for call in calls if call.latency_s is not None]
     if len(costs) not in (0, len(calls)) or len(latencies) not in (0, len(calls)):
-        return Judged(decision, None, UNPRICED)
+        return JoinedCalls(decision, None, UNPRICED)
     timed_out = all(call.timed_out for call in calls)
     merged = replace(
         outcome,
@@ -111,11 +111,11 @@ def joined(decision: Decision, outcome: Outcome | None, followers: list[Outcome 
         time=max(call.time for call in calls),
         source=min((call.source for call in calls), key=RANK.__getitem__),
         shadow=None,
-        tokens_in=total(calls, "tokens_in"),
-        tokens_cached=total(calls, "tokens_cached"),
-        tokens_out=total(calls, "tokens_out"),
+        tokens_in=sum_or_none(calls, "tokens_in"),
+        tokens_cached=sum_or_none(calls, "tokens_cached"),
+        tokens_out=sum_or_none(calls, "tokens_out"),
     )
-    return Judged(decision, merged)
+    return JoinedCalls(decision, merged)
 
 
 def is_seen(outcome: Outcome) -> bool:
@@ -123,6 +123,6 @@ def is_seen(outcome: Outcome) -> bool:
     return outcome.quality is not None or outcome.timed_out
 
 
-def total(calls: list[Outcome], name: str) -> int | None:
+def sum_or_none(calls: list[Outcome], name: str) -> int | None:
     known = [getattr(call, name) for call in calls]
     return None if None in known else sum(known)

@@ -103,17 +103,19 @@ def estimate_both(
     def for_proof(part: Part) -> Part:
         return part._replace(predictions=predict_for_proof(part.log, candidate, incumbent, part.observed, seed))
 
-    better = amount(for_proof(quality), candidate, incumbent, **how)
+    better = bounded_mean(for_proof(quality), candidate, incumbent, **how)
     if cost is None:
         return QualityAndCost(quality=better, cost_usd=None, usd_per_task=None, incumbent_usd_per_task=None)
     known = for_proof(cost)
-    change = amount(known, candidate, incumbent, **how)
-    own, other = (difference(as_predicted(known), policy, None, known.predictions) for policy in (candidate, incumbent))
+    change = bounded_mean(known, candidate, incumbent, **how)
+    own, other = (
+        difference(fill_with_predictions(known), policy, None, known.predictions) for policy in (candidate, incumbent)
+    )
     return QualityAndCost(
         quality=better,
         cost_usd=change,
-        usd_per_task=amount(cost, candidate, None, **how),
-        incumbent_usd_per_task=amount(cost, incumbent, None, **how).value,
+        usd_per_task=bounded_mean(cost, candidate, None, **how),
+        incumbent_usd_per_task=bounded_mean(cost, incumbent, None, **how).value,
         cost_ratio=ratio_of(own, other, change, **how),
     )
 
@@ -131,9 +133,11 @@ def ratio_of(own: Estimate, other: Estimate, change: Amount, *, level: float, me
     return Amount(value=ratio, low=max(low, 0.0), high=high, missing=change.missing)
 
 
-def amount(part: Part, candidate: np.ndarray, incumbent: np.ndarray | None, *, level: float, method: Method) -> Amount:
+def bounded_mean(
+    part: Part, candidate: np.ndarray, incumbent: np.ndarray | None, *, level: float, method: Method
+) -> Amount:
     """Candidate minus incumbent per decision; without an incumbent, the candidate's own per task."""
-    value = difference(as_predicted(part), candidate, incumbent, part.predictions)
+    value = difference(fill_with_predictions(part), candidate, incumbent, part.predictions)
     ends = (value, value)
     if part.missing:
         ends = worst_case_estimates(part.log, candidate, incumbent, part.predictions, ~part.observed)
@@ -157,6 +161,6 @@ def per_task(estimate: Estimate, log: BanditLog) -> Estimate:
     return Estimate(estimate.name, estimate.value * mean, influence, estimate.bias_bound * mean, unseen=unseen)
 
 
-def as_predicted(part: Part) -> BanditLog:
+def fill_with_predictions(part: Part) -> BanditLog:
     """With missing amounts as the model expects them."""
     return fill_missing(part.log, ~part.observed, part.predictions)

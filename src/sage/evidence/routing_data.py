@@ -15,8 +15,8 @@ import numpy as np
 from sage.evidence.held_calls import HeldCalls, is_seen
 from sage.evidence.reward import REWARD_V1, RewardWeights, composite_reward, measured_weights
 from sage.evidence.selection import EVERYTHING, Selection
-from sage.evidence.shadows import Shadows, known, shadows_of
-from sage.evidence.tasks import TaskKeys, kept_of, keys_of, label_tasks
+from sage.evidence.shadows import Shadows, none_if_nan, shadows_of
+from sage.evidence.tasks import TaskKeys, keys_of, label_tasks, text_digest
 from sage.files import replacing
 from sage.log.record_checks import OPERATOR, RecordError
 from sage.log.records import Decision, Outcome
@@ -191,9 +191,9 @@ class RoutingData:
                 Outcome(
                     decision_id=decision.id,
                     time=float(self.time[i]),
-                    quality=known(self.quality[i]),
-                    cost_usd=known(self.cost_usd[i]),
-                    latency_s=known(self.latency_s[i]),
+                    quality=none_if_nan(self.quality[i]),
+                    cost_usd=none_if_nan(self.cost_usd[i]),
+                    latency_s=none_if_nan(self.latency_s[i]),
                     retries=int(self.retries[i]),
                     timed_out=bool(self.timed_out[i]),
                     shadow=told,
@@ -321,7 +321,7 @@ def to_arrays(decisions: list[Decision], outcomes: list[Outcome]) -> RoutingData
             role=np.array([d.role for d in decisions]),
             category=np.array([d.category for d in decisions]),
             features=np.array([d.features for d in decisions], np.float32).reshape(len(decisions), -1),
-            task_id=label_tasks(tasks, ["" if d.task_id or d.opening else kept_of(d) for d in decisions]),
+            task_id=label_tasks(tasks, ["" if d.task_id or d.opening else text_digest(d) for d in decisions]),
             text=kept_texts(decisions),
         ),
         models=models,

@@ -41,33 +41,33 @@ class Selection:
     ) -> Iterator[tuple[Decision, Outcome | None]]:
         """The rows of these tenants; outcomes that others judged say nothing of quality and time-outs."""
         for decision, outcome in rows:
-            if self.wants(decision.tenant):
-                yield decision, self.trusted(outcome, dropped)
+            if self.includes(decision.tenant):
+                yield decision, self.without_untrusted_quality(outcome, dropped)
             else:
                 dropped[OTHER_TENANTS] += 1
 
     def episodes(self, episodes: Iterable[CascadeEpisode], dropped: Counter[str]) -> Iterator[CascadeEpisode]:
         for episode in episodes:
-            if not self.wants(episode.tenant):
+            if not self.includes(episode.tenant):
                 dropped[OTHER_TENANTS] += 1
-            elif episode.quality is not None and not self.counts(episode.source):
+            elif episode.quality is not None and not self.trusts(episode.source):
                 dropped[OTHER_SOURCES] += 1
                 yield replace(episode, quality=None)
             else:
                 yield episode
 
-    def wants(self, tenant: str) -> bool:
+    def includes(self, tenant: str) -> bool:
         return not self.tenants or tenant in map(redact, self.tenants)
 
-    def counts(self, source: str) -> bool:
+    def trusts(self, source: str) -> bool:
         return not self.sources or source in (PROXY, *self.sources)
 
-    def trusted(self, outcome: Outcome | None, dropped: Counter[str]) -> Outcome | None:
+    def without_untrusted_quality(self, outcome: Outcome | None, dropped: Counter[str]) -> Outcome | None:
         """Returns the outcome without what other sources reported."""
         if outcome is None or not self.sources:
             return outcome
-        shadow = self.trusted(outcome.shadow, dropped)
-        if self.counts(outcome.source) or (outcome.quality is None and not outcome.timed_out):
+        shadow = self.without_untrusted_quality(outcome.shadow, dropped)
+        if self.trusts(outcome.source) or (outcome.quality is None and not outcome.timed_out):
             return replace(outcome, shadow=shadow)
         dropped[OTHER_SOURCES] += 1
         return replace(outcome, quality=None, timed_out=False, verdicts=(), shadow=shadow)

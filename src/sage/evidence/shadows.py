@@ -46,9 +46,9 @@ class Shadows:
         told = Outcome(
             decision_id=decision.id,
             time=decision.time,
-            quality=known(self.quality[row]),
-            cost_usd=known(self.cost_usd[row]),
-            latency_s=known(self.latency_s[row]),
+            quality=none_if_nan(self.quality[row]),
+            cost_usd=none_if_nan(self.cost_usd[row]),
+            latency_s=none_if_nan(self.latency_s[row]),
             retries=int(self.retries[row]),
             timed_out=bool(self.timed_out[row]),
         )
@@ -58,7 +58,7 @@ class Shadows:
 
 def shadows_of(decisions: list[Decision], outcomes: list[Outcome], column: dict[str, int]) -> Shadows | None:
     """None where no outcome of a shadow was ever reported: they were not asked, and the answers stand for themselves."""
-    told = [reported(d, o) for d, o in zip(decisions, outcomes, strict=True)]
+    told = [shadow_outcome(d, o) for d, o in zip(decisions, outcomes, strict=True)]
     if not any(outcome is not None for outcome in told):
         return None
     probability = np.zeros((len(decisions), len(column)))
@@ -80,7 +80,7 @@ def shadows_of(decisions: list[Decision], outcomes: list[Outcome], column: dict[
     )
 
 
-def reported(decision: Decision, outcome: Outcome) -> Outcome | None:
+def shadow_outcome(decision: Decision, outcome: Outcome) -> Outcome | None:
     """The shadow's outcome; that of another model, which its provider fell back to, is none."""
     told = outcome.shadow
     if told is None or decision.shadow is None or told.model not in (None, decision.shadow):
@@ -93,5 +93,5 @@ def unseen(log: BanditLog) -> int:
     return 0 if log.beside_rewards is None else int(np.isnan(log.beside_rewards).sum())
 
 
-def known(value: float) -> float | None:
+def none_if_nan(value: float) -> float | None:
     return None if np.isnan(value) else float(value)

@@ -108,7 +108,7 @@ def connected(rows: Sequence[Sequence[Key]]) -> list[str]:
     return [smallest(keys[0])[1] for keys in rows]
 
 
-def kept_of(record: Decision | CascadeEpisode) -> str:
+def text_digest(record: Decision | CascadeEpisode) -> str:
     """A hash of all that a record says of a call's text: equal ones may be copies, and nothing shows that they are not. It is
     compared, and written nowhere."""
     said = [record.tenant, record.role, record.category, record.features]

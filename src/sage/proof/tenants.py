@@ -11,7 +11,7 @@ import numpy as np
 from rl_training.evaluation.missing import difference, fill_missing
 from sage.evidence.logged_rewards import bandit_log, predict_rewards
 from sage.evidence.objective import QUALITY, Objective
-from sage.evidence.quality_and_cost import as_predicted, cost_part, per_task
+from sage.evidence.quality_and_cost import cost_part, fill_with_predictions, per_task
 from sage.evidence.routing_data import RoutingData
 from sage.evidence.task_evidence import gain_estimate
 from sage.policies.cells import Cells
@@ -91,7 +91,7 @@ def estimate_rows(
     cost = cost_part(data, cells, seed, shadows=True) if objective.constrained else None
     if cost is None:
         return PointEstimate(gain)
-    filled = as_predicted(cost)
+    filled = fill_with_predictions(cost)
     own = difference(filled, candidate, None, cost.predictions)
     dearer = difference(filled, candidate, incumbent, cost.predictions).value
     return PointEstimate(gain, dearer, per_task(own, cost.log).value)

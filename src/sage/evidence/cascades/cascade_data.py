@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from sage.evidence.cascades.cascade_records import STOP, CascadeEpisode, CascadeStep
-from sage.evidence.routing_data import RoutingDataError, known, named, number_or_nan, refuse_constant
+from sage.evidence.routing_data import RoutingDataError, named, none_if_nan, number_or_nan, refuse_constant
 from sage.evidence.selection import EVERYTHING, Selection
-from sage.evidence.tasks import TaskKeys, kept_of, keys_of, label_tasks
+from sage.evidence.tasks import TaskKeys, keys_of, label_tasks, text_digest
 from sage.files import replacing
 from sage.log.records import RecordError
 from sage.policies.cascades.cascade_policy import ACCEPTED, REJECTED, UNVERIFIED, CascadeStates
@@ -160,7 +160,7 @@ class CascadeData:
                 data_source=self.data_source,
                 role=str(self.contexts.role[i]),
                 steps=steps,
-                quality=known(self.quality[i]),
+                quality=none_if_nan(self.quality[i]),
                 task_id=str((self.contexts.task_id if self.tasks is None else self.tasks.given)[i]),
                 opening="" if self.tasks is None else str(self.tasks.opening[i]),
                 tenant="default" if self.tenant is None else str(self.tenant[i]),
@@ -182,8 +182,8 @@ class CascadeData:
             probabilities=tuple(self.propensity[row, eligible].tolist()),
             action=names[action],
             verdict=None if verdict == UNVERIFIED else verdict == ACCEPTED,
-            cost_usd=None if stopped else known(self.cost_usd[row]),
-            latency_s=None if stopped else known(self.latency_s[row]),
+            cost_usd=None if stopped else none_if_nan(self.cost_usd[row]),
+            latency_s=None if stopped else none_if_nan(self.latency_s[row]),
         )
 
     def write(self, path: str | Path) -> None:
@@ -291,7 +291,7 @@ def to_arrays(episodes: list[CascadeEpisode]) -> CascadeData:
             role=np.array([e.role for e in episodes]),
             category=np.array([e.category for e in episodes]),
             features=np.array([e.features for e in episodes], np.float32).reshape(len(episodes), -1),
-            task_id=label_tasks(tasks, ["" if e.opening else kept_of(e) for e in episodes]),
+            task_id=label_tasks(tasks, ["" if e.opening else text_digest(e) for e in episodes]),
         ),
         quality=number_or_nan([e.quality for e in episodes]),
         ended=np.array([e.ended for e in episodes]),

@@ -128,7 +128,7 @@ def why_missing(episode: CascadeEpisode) -> str:
 
 def episode_of(rows: Rows) -> CascadeEpisode:
     """Actions are the models that were chosen: that a provider fell back to another is part of what choosing one means."""
-    first, judged = rows[0][0], judged_outcome(rows)
+    first, judged = rows[0][0], taken_outcome(rows)
     return CascadeEpisode(
         id=first.id if first.cascade is None else first.cascade.cascade_id,
         time=first.time,
@@ -165,11 +165,11 @@ def step_of(decision: Decision, outcome: Outcome | None) -> CascadeStep:
 
 def quality_of(rows: Rows) -> float | None:
     """Of the taken answer; a time-out has none, which counts as 0."""
-    judged = judged_outcome(rows)
+    judged = taken_outcome(rows)
     return None if judged is None else 0.0 if judged.timed_out else judged.quality
 
 
-def judged_outcome(rows: Rows) -> Outcome | None:
+def taken_outcome(rows: Rows) -> Outcome | None:
     """The outcome that says how good the taken answer is: as reported of the cascade, or of that attempt itself."""
     if rows[-1][0].model != STOP:
         return None
