@@ -36,10 +36,10 @@ from sage.proof.evaluation import ANYTIME, FEWEST_TASKS, LEVEL, OfflineEvaluatio
 from sage.proof.tenants import PointEstimate, by_tenant
 from sage.rl.cascades.cascade_estimates import (
     Values,
-    combined,
     episode_values,
     fitted_parts,
     incumbent_target,
+    net_of_cost,
     part_rewards,
     target_of,
 )
@@ -154,7 +154,7 @@ def compare(
     known, ends = episodes.observed[episodes.episode], np.diff(episodes.episode, append=-1) != 0
     fits = [fitted_parts(episodes, target, known, seed) for target in targets.values()]
     taken = [target[np.arange(len(target)), episodes.action] for target in targets.values()]
-    values = (combined(fits[0], price), combined(fits[1], price))
+    values = (net_of_cost(fits[0], price), net_of_cost(fits[1], price))
     missing = ends & ~known
     log = filled_log(episodes, price, missing, (values[0][0] + values[1][0]) / 2)
     drawable = [ratio_moments(target, episodes.propensity) for target in targets.values()]

@@ -17,7 +17,15 @@ from sage.policies.calibration import lower_bound_width
 from sage.policies.cells import Cells
 from sage.policies.policy import RoutingPolicy
 from sage.proof.evaluation import FEWEST_TASKS, NOT_EVIDENCE
-from sage.rl.dollar_worth import LEVEL, Judge, Swept, cross_fitted_choices, sweep, with_both, within_limit
+from sage.rl.dollar_worth import (
+    LEVEL,
+    ChoiceEstimator,
+    SweptPolicy,
+    cross_fitted_choices,
+    sweep,
+    with_quality_and_cost,
+    within_limit,
+)
 from sage.rl.doubly_robust_learner import CONFIDENCE
 
 
@@ -61,27 +69,27 @@ def cost_quality_frontier(
     log: RoutingData, *, static: RoutingPolicy | None = None, objective: Objective = DEFAULT, seed: int = 0
 ) -> Frontier:
     """Policies are learned as `train-dr` does it, and judged on tasks that they were not learned from."""
-    data = with_both(log)
+    data = with_quality_and_cost(log)
     tasks = len(np.unique(data.contexts.task_id))
     if tasks < FEWEST_TASKS:
         raise EvaluationError(f"the log has outcomes of {tasks} tasks, fewer than {FEWEST_TASKS}: log more tasks")
     cells, incumbent = Cells.of(data.contexts), incumbent_of(data, static)
-    judge, pessimism = Judge(data, cells, incumbent.choice, seed), lower_bound_width(CONFIDENCE)
+    estimator, pessimism = ChoiceEstimator(data, cells, incumbent.choice, seed), lower_bound_width(CONFIDENCE)
     swept = sweep(data, cells, incumbent.choice, pessimism=pessimism, seed=seed)
     curve = [swept[0], *(one for before, one in pairwise(swept) if (one.choice != before.choice).any())]
-    at_static = judge.swept(0.0, incumbent.choice)
-    base = tuple(judge.of(v, incumbent.choice, less_incumbent=False).value for v in judge.values)
+    at_static = estimator.estimate(0.0, incumbent.choice)
+    base = tuple(estimator.mean(v, incumbent.choice, less_incumbent=False).value for v in estimator.values)
 
-    def point(name: str, found: Swept, *, worth: bool = True) -> FrontierPoint:
+    def point(name: str, found: SweptPolicy, *, worth: bool = True) -> FrontierPoint:
         return to_point(name, found, base, incumbent.choice, worth=worth)
 
-    def for_weights(wanted: Objective) -> Swept:
+    def for_weights(wanted: Objective) -> SweptPolicy:
         def values_of(rows: RoutingData) -> list[np.ndarray]:
             logged = bandit_log(rows, cells, wanted.weights)
             return [pseudo_rewards(logged, predict_rewards(logged, seed))]
 
         (choice,) = cross_fitted_choices(data, cells, incumbent.choice, values_of, pessimism=pessimism, seed=seed)
-        return judge.swept(0.0, choice)
+        return estimator.estimate(0.0, choice)
 
     wanted = {o.name: o for o in (objective, points_worse(1), usd_per_task(round_down(at_static.usd_per_task.value)))}
     reached = {name: within_limit(swept, one) if one.constrained else for_weights(one) for name, one in wanted.items()}
@@ -93,13 +101,15 @@ def cost_quality_frontier(
         left_out_rows=len(log) - len(data),
         static=point(f"{incumbent.name} {incumbent.version}", at_static, worth=False),
         curve=tuple(point(f"a dollar counts as {one.usd_worth:.4g}", one) for one in curve),
-        models=tuple(point(f"always {m}", judge.swept(0.0, choice), worth=False) for m, choice in singles.items()),
+        models=tuple(
+            point(f"always {m}", estimator.estimate(0.0, choice), worth=False) for m, choice in singles.items()
+        ),
         objectives=tuple(point(name, one, worth=wanted[name].constrained) for name, one in reached.items()),
     )
 
 
 def to_point(
-    name: str, found: Swept, base: tuple[float, ...], incumbent: np.ndarray, *, worth: bool = True
+    name: str, found: SweptPolicy, base: tuple[float, ...], incumbent: np.ndarray, *, worth: bool = True
 ) -> FrontierPoint:
     quality, cost = base
 

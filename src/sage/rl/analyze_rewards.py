@@ -8,6 +8,7 @@ import numpy as np
 
 from sage.evidence.reward import REWARD_V1, RewardWeights
 from sage.evidence.routing_data import RoutingData
+from sage.evidence.shadows import none_if_nan
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 FACTORS = (0.0, 0.5, 1.0, 2.0, 5.0)
@@ -29,7 +30,7 @@ def analyze_rewards(data: RoutingData, weights: RewardWeights = REWARD_V1) -> di
         "distribution": distribution(reward),
         "correlation": {part: correlation(reward, getattr(data, part)) for part in PARTS},
         "models": {
-            model: {"rows": int((data.action == k).sum()), "value": known(value)}
+            model: {"rows": int((data.action == k).sum()), "value": none_if_nan(value)}
             for k, (model, value) in enumerate(zip(data.models, model_values(data, reward), strict=True))
         },
         "sensitivity": sensitivity(data, weights),
@@ -98,7 +99,3 @@ def sensitivity(data: RoutingData, weights: RewardWeights) -> list[dict]:
                 }
             )
     return found
-
-
-def known(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)

@@ -18,7 +18,7 @@ from sage.policies.cells import Cells
 from sage.policies.learned_policy import Training, hash_tasks
 from sage.policies.policy import Contexts, RoutingPolicy
 from sage.rl.cell_posterior import cell_posterior, gains_over
-from sage.rl.dollar_worth import both_values, sweep, with_both, within_limit
+from sage.rl.dollar_worth import quality_and_cost_values, sweep, with_quality_and_cost, within_limit
 from sage.rl.gain_model import QUICK
 
 
@@ -36,14 +36,14 @@ def learn_table(
     Under a limit the reward is quality less cost, at the worth of a dollar that keeps to it (`dollar_worth`).
     """
     version, settings = version_of(data, objective), {}
-    data = with_both(data) if objective.constrained else data
+    data = with_quality_and_cost(data) if objective.constrained else data
     cells = Cells.of(data.contexts)
     cell = cells.index(data.contexts)
     incumbent = incumbent_of(data, static)
     if objective.constrained:
         points = sweep(data, cells, incumbent.choice, pessimism=pessimism, seed=seed)
         chosen = within_limit(points, objective)
-        values = both_values(data, cells, seed).worth(chosen.usd_worth)
+        values = quality_and_cost_values(data, cells, seed).worth(chosen.usd_worth)
         settings = {"usd_worth": chosen.usd_worth, "quality": chosen.quality.value, "cost_usd": chosen.cost.value}
     else:
         log = bandit_log(data, cells, objective.weights)

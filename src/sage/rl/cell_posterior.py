@@ -47,7 +47,7 @@ def cell_posterior(
     tables, the variance of a gain is .8 to 1.3 times that. How many tasks a category never seen will have is not known.
     """
     num_models, num_cells = values.shape[1], len(cells)
-    is_incumbent = always(incumbent, cell, num_cells, num_models)
+    is_incumbent = is_only_incumbent(incumbent, cell, num_cells, num_models)
     gain = gains_over(values, incumbent)
     gain[is_incumbent[cell]] = np.nan  # nothing to learn from
     gains = without_small(group_gains(gain, cell, num_cells, tasks), cell, tasks)
@@ -62,7 +62,9 @@ def cell_posterior(
         of_groups = incumbents_of(values, incumbent, peers[cell], pooled, tasks, sweeps=sweeps)
         shared = drawn_to_peers(gains, pooled, peers, of_groups, between)
         mean[:num_cells][has_peer], deviation[:num_cells][has_peer] = (part[has_peer] for part in shared)
-    certain = np.vstack([is_incumbent, always(incumbent, cells.role_of_pair[cell], len(cells.roles), num_models)])
+    certain = np.vstack(
+        [is_incumbent, is_only_incumbent(incumbent, cells.role_of_pair[cell], len(cells.roles), num_models)]
+    )
     scatter = np.append(np.sqrt(np.nan_to_num(today.variance, posinf=0.0)), np.zeros(len(cells.roles)))
     return CellGains(*(np.where(certain, 0.0, part) for part in (mean, deviation, scatter[:, None])))
 
@@ -82,7 +84,7 @@ def incumbents_of(
     counts = counts_of(incumbent, group, num_groups, num_models)
     variance = group_gains(own[:, None], group, num_groups, tasks).variance[:, 0]
     unit = max(float(np.nanstd(own)), largest_gain(gains))
-    certain = always(incumbent, group, num_groups, num_models)
+    certain = is_only_incumbent(incumbent, group, num_groups, num_models)
     return Incumbents(counts.argmax(axis=1), certain, variance, unit if unit > 0 else 1.0, sweeps)
 
 
@@ -165,7 +167,7 @@ def gains_over(values: np.ndarray, incumbent: np.ndarray) -> np.ndarray:
     return values - values[np.arange(len(values)), incumbent][:, None]
 
 
-def always(incumbent: np.ndarray, group: np.ndarray, num_groups: int, num_models: int) -> np.ndarray:
+def is_only_incumbent(incumbent: np.ndarray, group: np.ndarray, num_groups: int, num_models: int) -> np.ndarray:
     """bool [groups, models]: whether the incumbent is this model in all rows of a group."""
     counts = counts_of(incumbent, group, num_groups, num_models)
     return (counts == counts.sum(axis=1, keepdims=True)) & (counts > 0)

@@ -23,7 +23,7 @@ LEVEL = 0.95
 WORTHS = (0.0, *np.geomspace(0.003, 3.0, 25).tolist())  # of the log's mean cost, in quality
 
 
-class Both(NamedTuple):
+class QualityAndCostValues(NamedTuple):
     """Doubly robust quality and cost [n, models] of every model in every row."""
 
     quality: np.ndarray
@@ -33,7 +33,7 @@ class Both(NamedTuple):
         return self.quality - usd_worth * self.cost
 
 
-class Swept(NamedTuple):
+class SweptPolicy(NamedTuple):
     """Policies learned for one worth of a dollar, each judged on the tasks that it was not learned from."""
 
     usd_worth: float  # quality that a dollar counts as
@@ -43,34 +43,34 @@ class Swept(NamedTuple):
     usd_per_task: Estimate
 
 
-class Judge:
+class ChoiceEstimator:
     """Estimates of choices [n] on the rows of a log, compared with the incumbent's."""
 
     def __init__(self, data: RoutingData, cells: Cells, incumbent: np.ndarray, seed: int = 0) -> None:
         parts = parts_of(data, cells, seed)
-        self.values = Both(*(known_or_predicted(part) for part in parts))
+        self.values = QualityAndCostValues(*(known_or_predicted(part) for part in parts))
         self.log: BanditLog = parts[0].log
         self.incumbent = incumbent
 
-    def of(self, values: np.ndarray, choice: np.ndarray, *, less_incumbent: bool = True) -> Estimate:
+    def mean(self, values: np.ndarray, choice: np.ndarray, *, less_incumbent: bool = True) -> Estimate:
         """The mean per decision."""
         rows = np.arange(len(choice))
         score = values[rows, choice] - (values[rows, self.incumbent] if less_incumbent else 0.0)
         return ratio_estimate("doubly robust", score, np.ones_like(score), self.log.cluster_index)
 
-    def swept(self, usd_worth: float, choice: np.ndarray) -> Swept:
+    def estimate(self, usd_worth: float, choice: np.ndarray) -> SweptPolicy:
         quality, cost = self.values
-        per_decision = self.of(cost, choice, less_incumbent=False)
-        return Swept(
+        per_decision = self.mean(cost, choice, less_incumbent=False)
+        return SweptPolicy(
             usd_worth,
             choice,
-            self.of(quality, choice),
-            self.of(cost, choice),
+            self.mean(quality, choice),
+            self.mean(cost, choice),
             per_task(per_decision, self.log),
         )
 
 
-def with_both(data: RoutingData) -> RoutingData:
+def with_quality_and_cost(data: RoutingData) -> RoutingData:
     """The rows of which quality and cost are known."""
     known = data.observed & ~np.isnan(data.cost_usd)
     if not known.any():
@@ -80,13 +80,13 @@ def with_both(data: RoutingData) -> RoutingData:
 
 def parts_of(data: RoutingData, cells: Cells, seed: int) -> tuple[Part, Part]:
     cost = cost_part(data, cells, seed)
-    assert cost is not None, "no row has a cost: select them with `with_both`"
+    assert cost is not None, "no row has a cost: select them with `with_quality_and_cost`"
     return quality_part(data, cells, seed), cost
 
 
-def both_values(data: RoutingData, cells: Cells, seed: int = 0) -> Both:
+def quality_and_cost_values(data: RoutingData, cells: Cells, seed: int = 0) -> QualityAndCostValues:
     """NaN where a model could not have been chosen."""
-    return Both(*(pseudo_rewards(part.log, part.predictions) for part in parts_of(data, cells, seed)))
+    return QualityAndCostValues(*(pseudo_rewards(part.log, part.predictions) for part in parts_of(data, cells, seed)))
 
 
 def known_or_predicted(part: Part) -> np.ndarray:
@@ -94,17 +94,19 @@ def known_or_predicted(part: Part) -> np.ndarray:
     return np.where(np.isnan(values), part.predictions, values)
 
 
-def sweep(data: RoutingData, cells: Cells, incumbent: np.ndarray, *, pessimism: float, seed: int = 0) -> list[Swept]:
+def sweep(
+    data: RoutingData, cells: Cells, incumbent: np.ndarray, *, pessimism: float, seed: int = 0
+) -> list[SweptPolicy]:
     """For every worth of a dollar, policies that were learned on the other folds of tasks."""
-    judge = Judge(data, cells, incumbent, seed)
+    estimator = ChoiceEstimator(data, cells, incumbent, seed)
     worths = [worth / max(float(data.cost_usd.mean()), np.finfo(float).tiny) for worth in WORTHS]
 
     def values_of(rows: RoutingData) -> list[np.ndarray]:
-        both = both_values(rows, cells, seed)
+        both = quality_and_cost_values(rows, cells, seed)
         return [both.worth(worth) for worth in worths]
 
     choices = cross_fitted_choices(data, cells, incumbent, values_of, pessimism=pessimism, seed=seed)
-    return [judge.swept(worth, choice) for worth, choice in zip(worths, choices, strict=True)]
+    return [estimator.estimate(worth, choice) for worth, choice in zip(worths, choices, strict=True)]
 
 
 def cross_fitted_choices(
@@ -118,7 +120,7 @@ def cross_fitted_choices(
 ) -> list[np.ndarray]:
     """For each of the values that `values_of` gives [rows, models]: the choices [n] of tables learned on other folds of tasks.
 
-    The folds are those of a `Judge` with this seed, so that neither choice nor judgement has seen the row's task.
+    The folds are those of a `ChoiceEstimator` with this seed, so that neither choice nor judgement has seen the row's task.
     """
     cell, task = cells.index(data.contexts), np.unique(data.contexts.task_id, return_inverse=True)[1]
     folds = min(FOLDS, int(task.max()) + 1)
@@ -144,7 +146,7 @@ def best_of(scores: np.ndarray, supported: np.ndarray, incumbent: np.ndarray) ->
     return np.where(np.isinf(scores[rows, choice]), incumbent, choice)
 
 
-def within_limit(points: list[Swept], objective: Objective) -> Swept:
+def within_limit(points: list[SweptPolicy], objective: Objective) -> SweptPolicy:
     """The cheapest whose lower bound of quality keeps to the margin; or the best whose upper bound of cost keeps to the budget.
 
     If none does: the one that is most careful about quality, or about cost.

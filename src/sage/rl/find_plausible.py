@@ -16,7 +16,7 @@ from sage.policies.gains import group_gains, shrink
 from sage.policies.learned_policy import LearnedPolicy
 from sage.policies.plausible import PlausibleError, PlausibleModels
 from sage.policies.policy import RoutingPolicy
-from sage.rl.cell_posterior import always, counts_of, gains_over
+from sage.rl.cell_posterior import counts_of, gains_over, is_only_incumbent
 
 MOST = 3
 DEVIATIONS = 1.645  # of the posterior gain: above its upper bound a model is better with a chance of 5 %
@@ -42,7 +42,7 @@ def find_plausible(
     log = bandit_log(known, cells, weights)
     values = pseudo_rewards(log, predict_rewards(log, seed))
     kept = plausible_mask(values, cell, len(cells), incumbent, known.contexts.task_id, most)
-    return listed(kept, cells, data)
+    return plausible_of_mask(kept, cells, data)
 
 
 def find_trial(
@@ -61,10 +61,10 @@ def find_trial(
         )
     chosen = np.zeros((len(cells), len(data.models)), bool)
     np.logical_or.at(chosen, cell, (served > 0) | (incumbent.probabilities > 0))
-    return replace(listed(chosen, cells, data), elsewhere=())
+    return replace(plausible_of_mask(chosen, cells, data), elsewhere=())
 
 
-def listed(kept: np.ndarray, cells: Cells, data: RoutingData) -> PlausibleModels:
+def plausible_of_mask(kept: np.ndarray, cells: Cells, data: RoutingData) -> PlausibleModels:
     """From bool [cells, models]."""
     names = np.array(data.models)
     return PlausibleModels(
@@ -84,7 +84,9 @@ def plausible_mask(
     """
     usual = counts_of(incumbent, cell, num_cells, values.shape[1]) > 0
     gain = gains_over(values, incumbent)
-    gain[always(incumbent, cell, num_cells, values.shape[1])[cell]] = np.nan  # 0, and no measurement of how gains vary
+    gain[is_only_incumbent(incumbent, cell, num_cells, values.shape[1])[cell]] = (
+        np.nan
+    )  # 0, and no measurement of how gains vary
     found = shrink(group_gains(gain, cell, num_cells, tasks))
     upper = np.nan_to_num(found.mean + DEVIATIONS * found.deviation, nan=np.inf, posinf=np.inf)
     rank = np.argsort(np.argsort(np.where(usual, -np.inf, -upper), axis=1, kind="stable"), axis=1)

@@ -18,7 +18,7 @@ from sage.policies.gains import LEAST_VARIANCE, MIN_GROUPS_FOR_NEW, GroupGains, 
 
 CHAINS, WARM_UP, SWEEPS, DRAWS_PER_SWEEP = 16, 20, 50, 2
 QUICK, QUICK_WARM_UP = 10, 8  # sweeps that do where predictions are only checked
-AMOUNTS = np.array([0.006, 0.02, 0.04, 0.08, 0.12, 0.18, 0.27, 0.4, 0.6, 0.9])  # of a reward's standard deviation
+SCALES = np.array([0.006, 0.02, 0.04, 0.08, 0.12, 0.18, 0.27, 0.4, 0.6, 0.9])  # of a reward's standard deviation
 PRIOR_MODELS = 0.03  # that each amount counts for, before any model was seen
 PICKED = 0.5
 MOST_SURE = 0.9995  # as finely as the draws can tell
@@ -34,14 +34,14 @@ class Observed(NamedTuple):
     shared: np.ndarray  # [groups] the variance of the incumbent's mean
 
 
-class State(NamedTuple):
+class GibbsState(NamedTuple):
     """One draw per chain."""
 
     level: np.ndarray  # [chains, models]
     seen: np.ndarray  # [chains, groups]: the incumbent's mean, as its tasks happened to be
     true: np.ndarray  # [chains, groups]: the incumbent's mean
-    amount: np.ndarray  # [chains, models]: the deviations' standard deviation
-    weights: np.ndarray  # [chains, AMOUNTS]: log share of models by amount
+    scale: np.ndarray  # [chains, models]: the deviations' standard deviation
+    weights: np.ndarray  # [chains, SCALES]: log share of models by amount
     between: np.ndarray  # [chains]: the levels' standard deviation
 
 
@@ -75,8 +75,8 @@ def gain_posterior(
     # One of k equals is the best with chance 1 / k; knowing that PICKED of the tables were picked, it is so much likelier.
     odds = PICKED * len(known[0]) / (1 - PICKED) + 1
     weights = np.where(best, odds, 1.0) / np.where(best, odds, 1.0).sum()
-    mean, deviation = believed(draws, weights)
-    new_mean, new_deviation = believed(new, weights)
+    mean, deviation = summarize_draws(draws, weights)
+    new_mean, new_deviation = summarize_draws(new, weights)
     tried = known.any(axis=0) | certain.any(axis=0)
     few = (known | certain).sum(axis=0) < MIN_GROUPS_FOR_NEW
     return Posterior(
@@ -87,7 +87,7 @@ def gain_posterior(
     )
 
 
-def believed(draws: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def summarize_draws(draws: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and deviation of weighted draws [n, ...]; a positive mean's is at least what its chance of no loss says."""
     mean = np.tensordot(weights, draws, 1)
     deviation = np.sqrt(np.tensordot(weights, (draws - mean) ** 2, 1))
@@ -99,18 +99,18 @@ def believed(draws: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.nda
 def sample(observed: Observed, generator: np.random.Generator, sweeps: int) -> tuple[np.ndarray, np.ndarray]:
     """Draws of gains [n, groups, models], and of those in a group that was never seen [n, models]."""
     num_models = observed.gain.shape[1]
-    state = State(
+    state = GibbsState(
         np.zeros(0),
         np.zeros(0),
         np.zeros(0),
-        generator.choice(AMOUNTS, (CHAINS, num_models)),
-        np.full((CHAINS, len(AMOUNTS)), -np.log(len(AMOUNTS))),
-        generator.choice(AMOUNTS[1:], CHAINS),
+        generator.choice(SCALES, (CHAINS, num_models)),
+        np.full((CHAINS, len(SCALES)), -np.log(len(SCALES))),
+        generator.choice(SCALES[1:], CHAINS),
     )
     draws, new = [], []
     warm_up = WARM_UP if sweeps > QUICK else QUICK_WARM_UP
     for sweep in range(warm_up + sweeps):
-        state = draw_amounts(draw_levels(state, observed, generator), observed, generator)
+        state = draw_scales(draw_levels(state, observed, generator), observed, generator)
         if sweep >= warm_up:
             for _ in range(DRAWS_PER_SWEEP):
                 draws.append(draw_gains(state, observed, generator))
@@ -118,13 +118,13 @@ def sample(observed: Observed, generator: np.random.Generator, sweeps: int) -> t
     return np.concatenate(draws), np.concatenate(new)
 
 
-def draw_levels(state: State, observed: Observed, generator: np.random.Generator) -> State:
+def draw_levels(state: GibbsState, observed: Observed, generator: np.random.Generator) -> GibbsState:
     """Levels and incumbents' means together, from their normal posterior given the amounts."""
     gain, variance, known, incumbent, shared = observed
     groups, models = gain.shape
     is_incumbent = (incumbent[:, None] == np.arange(models)).astype(float)
-    precision = np.where(known, 1 / (variance + state.amount[:, None] ** 2), 0.0)  # [chains, groups, models]
-    own = state.amount[:, incumbent] ** 2
+    precision = np.where(known, 1 / (variance + state.scale[:, None] ** 2), 0.0)  # [chains, groups, models]
+    own = state.scale[:, incumbent] ** 2
     pull = 1 / (own + shared)  # of the incumbent's mean to its model's level
     system = np.zeros((CHAINS, models + groups, models + groups))
     place = np.arange(models + groups)
@@ -145,25 +145,25 @@ def draw_levels(state: State, observed: Observed, generator: np.random.Generator
     return state._replace(level=level, seen=seen, true=level[:, incumbent] + away)
 
 
-def draw_amounts(state: State, observed: Observed, generator: np.random.Generator) -> State:
+def draw_scales(state: GibbsState, observed: Observed, generator: np.random.Generator) -> GibbsState:
     """How much each model deviates, how common such amounts are, and how much levels vary."""
     gain, variance, known, incumbent, _ = observed
-    models, squares = gain.shape[1], AMOUNTS**2
+    models, squares = gain.shape[1], SCALES**2
     is_incumbent = (incumbent[:, None] == np.arange(models)).astype(float)
     misses = np.where(known, (gain - state.level[:, None] + state.seen[:, :, None]) ** 2, 0.0)
-    spread = variance[:, :, None] + squares  # [groups, models, AMOUNTS]
+    spread = variance[:, :, None] + squares  # [groups, models, SCALES]
     inside = known[:, :, None]
     likelihood = np.einsum("cgm,gma->cma", misses, np.where(inside, 1 / spread, 0.0))
     likelihood += np.where(inside, np.log(spread), 0.0).sum(axis=0)
     away = (state.true - state.level[:, incumbent]) ** 2 @ is_incumbent  # [chains, models], where it is the incumbent
     likelihood += away[:, :, None] / squares + is_incumbent.sum(axis=0)[:, None] * np.log(squares)
     index = draw_index(state.weights[:, None] - likelihood / 2, generator)
-    counts = (index[:, :, None] == np.arange(len(AMOUNTS))).sum(axis=1)
+    counts = (index[:, :, None] == np.arange(len(SCALES))).sum(axis=1)
     weights = np.log(np.maximum(generator.gamma(PRIOR_MODELS + counts), 1e-300))
     weights -= np.log(np.exp(weights).sum(axis=1, keepdims=True))
-    levels = -models * np.log(AMOUNTS[1:]) - (state.level**2).sum(axis=1)[:, None] / (2 * squares[1:])
-    between = AMOUNTS[1:][draw_index(levels, generator)]
-    return state._replace(amount=AMOUNTS[index], weights=weights, between=between)
+    levels = -models * np.log(SCALES[1:]) - (state.level**2).sum(axis=1)[:, None] / (2 * squares[1:])
+    between = SCALES[1:][draw_index(levels, generator)]
+    return state._replace(scale=SCALES[index], weights=weights, between=between)
 
 
 def draw_index(log_weights: np.ndarray, generator: np.random.Generator) -> np.ndarray:
@@ -171,21 +171,21 @@ def draw_index(log_weights: np.ndarray, generator: np.random.Generator) -> np.nd
     return (log_weights + generator.gumbel(size=log_weights.shape)).argmax(axis=-1)
 
 
-def draw_gains(state: State, observed: Observed, generator: np.random.Generator) -> np.ndarray:
+def draw_gains(state: GibbsState, observed: Observed, generator: np.random.Generator) -> np.ndarray:
     """[chains, groups, models]: drawn from the measured gain to what levels say, as far as deviations are small."""
     gain, variance, known, _, _ = observed
     expected = state.level[:, None] - state.seen[:, :, None]
-    amount = state.amount[:, None] ** 2
-    trust = np.where(known, amount / (amount + variance), 0.0)
-    deviation = np.sqrt(np.where(known, trust * variance, amount))
+    squared = state.scale[:, None] ** 2
+    trust = np.where(known, squared / (squared + variance), 0.0)
+    deviation = np.sqrt(np.where(known, trust * variance, squared))
     middle = expected + trust * (gain - expected) + (state.seen - state.true)[:, :, None]
     return middle + deviation * generator.standard_normal(expected.shape)
 
 
-def draw_new(state: State, observed: Observed, generator: np.random.Generator) -> np.ndarray:
+def draw_new(state: GibbsState, observed: Observed, generator: np.random.Generator) -> np.ndarray:
     """[chains, models]: over an incumbent like that of one of the groups, in another group."""
     who = observed.incumbent[generator.integers(len(observed.incumbent), size=CHAINS)]
     chain = np.arange(CHAINS)
     middle = state.level - state.level[chain, who][:, None]
-    other = state.amount[chain, who] * generator.standard_normal(CHAINS)
-    return middle - other[:, None] + state.amount * generator.standard_normal(middle.shape)
+    other = state.scale[chain, who] * generator.standard_normal(CHAINS)
+    return middle - other[:, None] + state.scale * generator.standard_normal(middle.shape)

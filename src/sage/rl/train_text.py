@@ -25,7 +25,7 @@ from sage.policies.text.text_kernel import has_text
 from sage.policies.text.text_policy import TextPolicy
 from sage.rl.category_table import fit_cells, learn_table, training_of, usual_models
 from sage.rl.cell_posterior import counts_of
-from sage.rl.dollar_worth import WORTHS, Judge, both_values, with_both, within_limit
+from sage.rl.dollar_worth import WORTHS, ChoiceEstimator, quality_and_cost_values, with_quality_and_cost, within_limit
 from sage.rl.text_lesson import Lesson, TextLesson, table_choices
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ LEVEL = 0.95  # of the two-sided interval of the gain over the table
 
 
 @dataclass(frozen=True)
-class Proof:
+class TextGain:
     """What choosing by text gains over the table, on rows that neither was learned from."""
 
     gain: float
@@ -45,7 +45,7 @@ class Proof:
     calibration: dict
 
 
-def prove(text: TextLesson, usd_worth: float) -> Proof:
+def prove_known(text: TextLesson, usd_worth: float) -> TextGain:
     """Of categories that were learned from: the predicted differences between models have a smaller squared error than
     those of the cell alone, by a bound over tasks, and choosing by them gains over the table in the estimate."""
     own = text.choices(text.worth(text.predicted, usd_worth))
@@ -57,10 +57,10 @@ def prove(text: TextLesson, usd_worth: float) -> Proof:
     low = lower_bound(closer, text.lesson.task)
     gain = gains(text, usd_worth, own, table)
     acts = low > 0 and gain.mean() > 0
-    return Proof(float(gain.mean()), low, *bins_of(text, usd_worth, text.predicted, own, new=False, acts=acts))
+    return TextGain(float(gain.mean()), low, *bins_of(text, usd_worth, text.predicted, own, new=False, acts=acts))
 
 
-def prove_new(text: TextLesson, usd_worth: float) -> Proof | None:
+def prove_new(text: TextLesson, usd_worth: float) -> TextGain | None:
     """Of categories never seen: choices that were learned without a row's category gain over the table, by a bound over
     categories. None where there are too few."""
     left_out = text.without_category()
@@ -70,7 +70,7 @@ def prove_new(text: TextLesson, usd_worth: float) -> Proof | None:
     own = text.choices(text.worth(predicted, usd_worth))
     gain = gains(text, usd_worth, own, table_choices(text.lesson, text.lesson.worth(usd_worth), fold, new=True))
     low = lower_bound(gain, text.lesson.category)
-    return Proof(float(gain.mean()), low, *bins_of(text, usd_worth, predicted, own, new=True, acts=low > 0))
+    return TextGain(float(gain.mean()), low, *bins_of(text, usd_worth, predicted, own, new=True, acts=low > 0))
 
 
 def centred(values: np.ndarray) -> np.ndarray:
@@ -103,7 +103,7 @@ def bins_of(
 
 def fit_text(lesson: Lesson, table: CellPolicy, usd_worth: float, text: TextLesson) -> LearnedPolicy:
     """The policy at a worth of a dollar; the table itself, where no text is shown to be better."""
-    known, new = prove(text, usd_worth), prove_new(text, usd_worth)
+    known, new = prove_known(text, usd_worth), prove_new(text, usd_worth)
     found: dict[str, float | int | str] = {"tasks_with_text": int(text.lesson.task.max()) + 1}
     found |= {"gain_over_table": known.gain, "smaller_error_lower_bound": known.low}
     if new is not None:
@@ -148,11 +148,11 @@ def learn_text(
     """
     table = learn_table(data, static=static, objective=objective, name=NAME, seed=seed)
     version = version_of(data, objective)
-    data = with_both(data) if objective.constrained else data
+    data = with_quality_and_cost(data) if objective.constrained else data
     cells = Cells.of(data.contexts)
     incumbent = incumbent_of(data, static)
     if objective.constrained:
-        quality, cost = both_values(data, cells, seed)
+        quality, cost = quality_and_cost_values(data, cells, seed)
     else:
         bandit = bandit_log(data, cells, objective.weights)
         quality, cost = pseudo_rewards(bandit, predict_rewards(bandit, seed)), None
@@ -180,10 +180,10 @@ def worth_within(
     data: RoutingData, cells: Cells, text: TextLesson, objective: Objective
 ) -> tuple[float, dict[str, float]]:
     """The worth of a dollar at which choices by text keep to the limit, by predictions that have not seen the row."""
-    judge = Judge(data, cells, text.lesson.incumbent, text.lesson.seed)
+    estimator = ChoiceEstimator(data, cells, text.lesson.incumbent, text.lesson.seed)
     scale = max(float(data.cost_usd.mean()), np.finfo(float).tiny)
     worths = [worth / scale for worth in WORTHS]
-    points = [judge.swept(w, text.choices(text.worth(text.predicted, w))) for w in worths]
+    points = [estimator.estimate(w, text.choices(text.worth(text.predicted, w))) for w in worths]
     chosen = within_limit(points, objective)
     return chosen.usd_worth, {
         "usd_worth": chosen.usd_worth,

@@ -12,7 +12,15 @@ from sage.evidence.quality_and_cost import estimate_both
 from sage.evidence.reward import RewardError
 from sage.policies.cells import Cells
 from sage.rl.category_table import learn_table
-from sage.rl.dollar_worth import WORTHS, Judge, Swept, best_of, sweep, with_both, within_limit
+from sage.rl.dollar_worth import (
+    WORTHS,
+    ChoiceEstimator,
+    SweptPolicy,
+    best_of,
+    sweep,
+    with_quality_and_cost,
+    within_limit,
+)
 from sage.rl.doubly_robust_learner import learn_doubly_robust
 from tests.sage.rl.made_logs import made_log
 
@@ -92,8 +100,8 @@ def test_policies_never_choose_for_tasks_that_they_have_seen(log, points):
 
 def test_the_judge_agrees_with_the_difference_of_the_gate(log):
     always = np.full(len(log), 1)
-    judge = Judge(log, Cells.of(log.contexts), np.zeros(len(log), np.int64))
-    found = judge.swept(1.0, always)
+    estimator = ChoiceEstimator(log, Cells.of(log.contexts), np.zeros(len(log), np.int64))
+    found = estimator.estimate(1.0, always)
     both = estimate_both(log, np.eye(3)[always], np.eye(3)[always * 0], level=0.95, method="t")
     assert found.quality.value == pytest.approx(both.quality.value)
     assert found.cost.value == pytest.approx(both.cost_usd.value)
@@ -103,7 +111,7 @@ def test_the_judge_agrees_with_the_difference_of_the_gate(log):
 def point(worth, quality, cost, error=0.001):
     spread = np.array([1.0, -1.0] * 50) * error * 10
     estimates = [Estimate("x", value, spread) for value in (quality, cost, 1.0 + cost)]
-    return Swept(worth, np.zeros(0, np.int64), *estimates)
+    return SweptPolicy(worth, np.zeros(0, np.int64), *estimates)
 
 
 def test_the_bound_not_the_estimate_keeps_to_the_limit():
@@ -130,4 +138,4 @@ def test_without_costs_there_is_nothing_to_learn_for_a_limit():
     half = np.arange(200) < 100
     apart = replace(apart, cost_usd=np.where(half, np.nan, 0.1), quality=np.where(half, apart.quality, np.nan))
     with pytest.raises(RewardError, match="no row has both a quality and a cost"):
-        with_both(apart)
+        with_quality_and_cost(apart)

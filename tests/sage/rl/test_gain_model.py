@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sage.policies.gains import GroupGains, Posterior, chance_not_worse
-from sage.rl.gain_model import believed, gain_posterior
+from sage.rl.gain_model import gain_posterior, summarize_draws
 
 
 def posterior(gain: np.ndarray, error: float, *, incumbent: int = 0, unit: float = 0.5, seed: int = 0) -> Posterior:
@@ -17,11 +17,11 @@ def posterior(gain: np.ndarray, error: float, *, incumbent: int = 0, unit: float
 
 
 def test_moments_and_chance_of_draws():
-    mean, deviation = believed(np.array([[-1.0, 1.0], [0.0, 1.0], [1.0, -5.0]]), np.array([0.25, 0.5, 0.25]))
+    mean, deviation = summarize_draws(np.array([[-1.0, 1.0], [0.0, 1.0], [1.0, -5.0]]), np.array([0.25, 0.5, 0.25]))
     np.testing.assert_allclose(mean, [0.0, -0.5])
     assert deviation[0] == pytest.approx(np.sqrt(0.5))
     draws = np.array([[0.1]] * 80 + [[-0.01]] * 20)  # loses in a fifth of the draws, by little
-    mean, deviation = believed(draws, np.full(100, 0.01))
+    mean, deviation = summarize_draws(draws, np.full(100, 0.01))
     assert chance_not_worse(mean, deviation)[0] == pytest.approx(0.8, abs=1e-6)
 
 

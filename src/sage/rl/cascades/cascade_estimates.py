@@ -71,7 +71,7 @@ def part_rewards(episodes: CascadeData, part: str) -> np.ndarray:
     return np.where(np.isnan(episodes.cost_usd), usual, episodes.cost_usd)
 
 
-def combined(parts: dict[str, Values], price: float) -> Values:
+def net_of_cost(parts: dict[str, Values], price: float) -> Values:
     (q, v), (q_cost, v_cost) = parts["quality"], parts["cost_usd"]
     return q - price * q_cost, v - price * v_cost
 
