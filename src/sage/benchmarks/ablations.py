@@ -88,7 +88,7 @@ LEVELS: dict[str, dict[str, dict]] = {
 LEARNERS = {"train-table": learn_table, "train-dr": learn_doubly_robust, "train-text": learn_text}
 
 
-class Served(NamedTuple):
+class SetupResult(NamedTuple):
     """Of every held-out task."""
 
     quality: np.ndarray
@@ -102,19 +102,19 @@ class Served(NamedTuple):
 def run_ablations(tasks: list[Task]) -> list[dict]:
     """One row per factor and level: means over the splits, and the difference from the static table."""
     known: dict[Setup, dict] = {}
-    tasks = [of_whole_models(task) for task in tasks]
+    tasks = [with_complete_models(task) for task in tasks]
     rows = []
     for factor, levels in LEVELS.items():
         for level, changes in levels.items():
             setup = replace(Setup(), **changes)
             if setup.cascade != "none" and not all(has_costs(task) for task in tasks):
                 continue
-            known[setup] = known.get(setup) or measured(tasks, setup)
+            known[setup] = known.get(setup) or measure_setup(tasks, setup)
             rows.append({"factor": factor, "level": level, "as_shipped": setup == Setup()} | known[setup])
     return rows
 
 
-def of_whole_models(task: Task) -> Task:
+def with_complete_models(task: Task) -> Task:
     """The models that ran on every task, at a known cost if any cost is known.
 
     Those of the static table count, so tasks that it did not run on, or at no known cost, are left out.
@@ -143,10 +143,10 @@ def has_costs(task: Task) -> bool:
     return all(table.ran.all() and not np.isnan(table.cost_usd).any() for table in parts)
 
 
-def measured(tasks: list[Task], setup: Setup) -> dict:
+def measure_setup(tasks: list[Task], setup: Setup) -> dict:
     """The interval is over the tasks of the first split: splits share tasks and would make it too narrow."""
     served = [serve(task, setup) for task in tasks]
-    base = [of_choice(task, static(task)) for task in tasks]
+    base = [choice_result(task, static(task)) for task in tasks]
     difference = [one.reward() - usual.reward() for one, usual in zip(served, base, strict=True)]
     first = difference[0]
     half = NORMAL_95 * first.std(ddof=1) / np.sqrt(len(first))
@@ -178,19 +178,23 @@ def format_ablations(rows: list[dict]) -> str:
     return "\n".join(lines)
 
 
-def serve(task: Task, setup: Setup) -> Served:
-    return cascaded(task, setup) if setup.cascade != "none" else of_choice(task, routed(task, setup))
+def serve(task: Task, setup: Setup) -> SetupResult:
+    return (
+        cascade_result(task, setup)
+        if setup.cascade != "none"
+        else choice_result(task, routed_probabilities(task, setup))
+    )
 
 
-def of_choice(task: Task, probabilities: np.ndarray) -> Served:
+def choice_result(task: Task, probabilities: np.ndarray) -> SetupResult:
     chosen = (np.where(probabilities > 0, values, 0.0) for values in (task.held_out.score, task.held_out.cost_usd))
-    return Served(*((probabilities * values).sum(axis=1) for values in chosen))
+    return SetupResult(*((probabilities * values).sum(axis=1) for values in chosen))
 
 
-def routed(task: Task, setup: Setup) -> np.ndarray:
+def routed_probabilities(task: Task, setup: Setup) -> np.ndarray:
     """[held out, models] by what is learned from a log of the static table over the tasks of train."""
     usual = PreferenceOrder((task.static,))
-    train, held_out = (looked_at(contexts, setup) for contexts in (task.train_contexts, task.held_out_contexts))
+    train, held_out = (visible_contexts(contexts, setup) for contexts in (task.train_contexts, task.held_out_contexts))
     log = replay(task.train, Exploring(usual, setup.exploration), LOGGED, seed=task.seed, contexts=train)
     if setup.plausible:
         among = find_plausible(log, seed=task.seed)
@@ -203,18 +207,18 @@ def routed(task: Task, setup: Setup) -> np.ndarray:
     return np.where(sure[:, None], policy.probabilities(held_out, models, ran), static(task))
 
 
-def looked_at(contexts: Contexts, setup: Setup) -> Contexts:
+def visible_contexts(contexts: Contexts, setup: Setup) -> Contexts:
     if setup.features == "role":
         return contexts._replace(category=np.full(len(contexts.role), ""))
     return contexts
 
 
-def cascaded(task: Task, setup: Setup) -> Served:
+def cascade_result(task: Task, setup: Setup) -> SetupResult:
     """What the cascade gives on the held-out tasks, exactly: over everything that the verifier may say."""
     policy = CASCADES[setup.cascade](task, setup.verifier)
     models = policy.ladder if isinstance(policy, LadderCascade) else policy.models
     found = expected_of(task.held_out.with_models(models), policy, setup.verifier)
-    return Served(found.quality, found.cost)
+    return SetupResult(found.quality, found.cost)
 
 
 def ladder(task: Task, verifier: SimulatedVerifier) -> LadderCascade:
@@ -222,7 +226,7 @@ def ladder(task: Task, verifier: SimulatedVerifier) -> LadderCascade:
     return LadderCascade(choose_pool(task.train, verifier, PRICE))
 
 
-def learned(task: Task, verifier: SimulatedVerifier) -> LearnedCascade:
+def learned_from_ladder(task: Task, verifier: SimulatedVerifier) -> LearnedCascade:
     """From episodes of that ladder alone."""
     wrote = ladder(task, verifier)
     pool = task.train.with_models(wrote.ladder)
@@ -246,6 +250,6 @@ def with_known_rates(task: Task, verifier: SimulatedVerifier) -> LearnedCascade:
 
 CASCADES: dict[str, Callable[[Task, SimulatedVerifier], LadderCascade | LearnedCascade]] = {
     "ladder": ladder,
-    "learned": learned,
+    "learned": learned_from_ladder,
     "known rates": with_known_rates,
 }

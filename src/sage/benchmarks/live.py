@@ -41,7 +41,7 @@ Part = Literal["quality", "cost_usd", "latency_s"]
 SIDES: tuple[Side, ...] = get_args(Side)
 
 
-class Seen(TypedDict):
+class TaskAnswer(TypedDict):
     """What came of one task on one side."""
 
     decision: str
@@ -54,8 +54,8 @@ class Seen(TypedDict):
 class Pair(TypedDict):
     task: str
     category: str
-    off: Seen
-    on: Seen
+    off: TaskAnswer
+    on: TaskAnswer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +104,7 @@ def run_live(suite: LiveSuite, tell: Callable[[int], None] = lambda _: None) -> 
     return results_of(pairs, facts | {"tasks": suite.tasks, "seed": suite.seed}), pairs
 
 
-def answer(state: State, loop: asyncio.Runner, task: ShortTask) -> Seen:
+def answer(state: State, loop: asyncio.Runner, task: ShortTask) -> TaskAnswer:
     """One decision, asked, judged and reported."""
     role, router = "coder" if task.category == PYTHON else "planner", state.logbook.router
     among = tuple(state.speakers(CHAT.name, role))
@@ -120,18 +120,18 @@ def answer(state: State, loop: asyncio.Runner, task: ShortTask) -> Seen:
     try:
         given = loop.run(state.forwarder.answer(call))
     except UpstreamError as failure:
-        return reported(state, decision, call, began, None, 0.0, FAILED, failure.timed_out)
+        return report_answer(state, decision, call, began, None, 0.0, FAILED, failure.timed_out)
     except KeyboardInterrupt:
-        reported(state, decision, call, began, None, None, LEFT)
+        report_answer(state, decision, call, began, None, None, LEFT)
         raise
     assert isinstance(given, Whole)
     message = given.values["choices"][0].get("message") or {}
     text = "\n".join(texts_of(message.get("content"), ("text",)))
     quality = QUALITY.get(verdict(task, text).verdict)
-    return reported(state, decision, call, began, given, quality, ANSWERED)
+    return report_answer(state, decision, call, began, given, quality, ANSWERED)
 
 
-def reported(
+def report_answer(
     state: State,
     decision: Decision,
     call: Call,
@@ -140,7 +140,7 @@ def reported(
     quality: float | None,
     ended: str,
     timed_out: bool = False,
-) -> Seen:
+) -> TaskAnswer:
     latency_s, model = time.perf_counter() - began, call.model or decision.model
     said = None if given is None else CHAT.usage(given.values)
     usage = bounded(said, state.table.models[model], CHAT, call.values)
@@ -156,7 +156,7 @@ def reported(
     )
     fields["quality"] = quality
     state.logbook.router.outcome(decision.id, **fields)
-    return Seen(
+    return TaskAnswer(
         decision=decision.id, model=model, quality=quality, cost_usd=fields.get("cost_usd"), latency_s=latency_s
     )
 
@@ -173,12 +173,12 @@ def results_of(pairs: Sequence[Pair], facts: dict) -> dict:
         "pairs": len(judged),
         "left_out": len(pairs) - len(judged),
         "same_model": sum(pair["off"]["model"] == pair["on"]["model"] for pair in judged),
-        "comparison": {part: compared(judged, part) for part in get_args(Part)},
+        "comparison": {part: compare_part(judged, part) for part in get_args(Part)},
         "chosen": {side: counts_of([pair[side]["model"] for pair in judged]) for side in SIDES},
     }
 
 
-def compared(pairs: Sequence[Pair], part: Part) -> dict:
+def compare_part(pairs: Sequence[Pair], part: Part) -> dict:
     """Means of both sides, and their paired difference with a 95 % interval over tasks."""
     off, on = (np.array([pair[side][part] for pair in pairs], np.float64) for side in SIDES)  # NaN for None
     difference = on - off

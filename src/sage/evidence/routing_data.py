@@ -20,7 +20,7 @@ from sage.evidence.tasks import TaskKeys, keys_of, label_tasks, text_digest
 from sage.files import replacing
 from sage.log.record_checks import OPERATOR, RecordError
 from sage.log.records import Decision, Outcome
-from sage.policies.policy import Contexts, objects, select_rows
+from sage.policies.policy import Contexts, object_array, select_rows
 from sage.splitting import in_first_part
 
 log = logging.getLogger(__name__)
@@ -349,7 +349,7 @@ def kept_texts(decisions: list[Decision]) -> np.ndarray | None:
     """What the log kept of the tasks' texts: the text, or its hashed words, or '' for nothing."""
     if all(not d.prompt and d.words is None for d in decisions):
         return None
-    return objects([d.prompt or ("" if d.words is None else np.array(d.words, np.uint16)) for d in decisions])
+    return object_array([d.prompt or ("" if d.words is None else np.array(d.words, np.uint16)) for d in decisions])
 
 
 def number_or_nan(values: list[float | None]) -> np.ndarray:

@@ -94,7 +94,7 @@ def reliability(predicted: np.ndarray, happened: np.ndarray, weights: np.ndarray
     return {"expected_calibration_error": error if bins else None, "num_checks": len(predicted), "bins": bins}
 
 
-def measure(checks: Checks, spread: float) -> dict:
+def measure_reliability(checks: Checks, spread: float) -> dict:
     """Reliability of "the held-out gain is not negative", whose own noise is part of the prediction."""
     deviation = np.sqrt((spread * checks.deviation) ** 2 + checks.seen_variance)
     predicted = chance_not_worse(checks.mean, deviation)

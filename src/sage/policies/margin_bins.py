@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from sage.policies.calibration import Prediction, cross_fitted_checks, fit_spread, measure
+from sage.policies.calibration import Prediction, cross_fitted_checks, fit_spread, measure_reliability
 from sage.policies.gains import Posterior, chance_not_worse, group_gains, shrink
 
 MAX_BINS = 4
@@ -54,4 +54,4 @@ def measure_bins(margins: np.ndarray, gain: np.ndarray, tasks: np.ndarray) -> tu
 
     checks = cross_fitted_checks(predict, gain[:, None], group, num_groups, tasks)
     spread, found = fit_spread(checks), posterior(np.ones(len(gain), bool))
-    return MarginBins(edges, found.mean[:, 0], found.deviation[:, 0], spread), measure(checks, spread)
+    return MarginBins(edges, found.mean[:, 0], found.deviation[:, 0], spread), measure_reliability(checks, spread)

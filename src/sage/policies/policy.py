@@ -49,7 +49,7 @@ def select_rows(contexts: Contexts, rows: np.ndarray) -> Contexts:
     return Contexts(*(column[rows] for column in contexts.columns), text=text)
 
 
-def objects(values: Sequence[object]) -> np.ndarray:
+def object_array(values: Sequence[object]) -> np.ndarray:
     """object [n], also of arrays, which NumPy would join."""
     array = np.empty(len(values), object)
     array[:] = values

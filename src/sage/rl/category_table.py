@@ -12,7 +12,7 @@ from sage.evidence.objective import DEFAULT, Objective
 from sage.evidence.quality_and_cost import version_of
 from sage.evidence.routing_data import RoutingData
 from sage.evidence.tasks import task_hashes
-from sage.policies.calibration import Prediction, cross_fitted_checks, fit_spread, measure
+from sage.policies.calibration import Prediction, cross_fitted_checks, fit_spread, measure_reliability
 from sage.policies.cell_policy import CellPolicy
 from sage.policies.cells import Cells
 from sage.policies.learned_policy import Training, hash_tasks
@@ -149,7 +149,7 @@ def fit_cells(
 
     checks = cross_fitted_checks(predict, gains_over(values, incumbent), cell, len(cells), tasks)
     spread = fit_spread(checks)
-    return replace(policy, spread=spread, training=replace(training, calibration=measure(checks, spread)))
+    return replace(policy, spread=spread, training=replace(training, calibration=measure_reliability(checks, spread)))
 
 
 def training_of(

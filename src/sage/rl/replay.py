@@ -12,7 +12,7 @@ from sage.log.record_checks import OPERATOR
 from sage.log.records import Decision, Outcome
 from sage.outcomes.table import OutcomeTable
 from sage.policies.features import VERSION as FEATURES_VERSION
-from sage.policies.policy import Contexts, RoutingPolicy, objects, select_rows
+from sage.policies.policy import Contexts, RoutingPolicy, object_array, select_rows
 from sage.rl.logging_policies import PreferenceOrder
 from sage.words import words_of
 
@@ -71,7 +71,7 @@ def with_words(contexts: Contexts) -> Contexts:
     """With hashed words instead of texts: what a log may keep."""
     if contexts.text is None or not any(isinstance(text, str) and text for text in contexts.text):
         return contexts._replace(text=None)
-    return contexts._replace(text=objects([words_of(text) for text in contexts.text]))
+    return contexts._replace(text=object_array([words_of(text) for text in contexts.text]))
 
 
 def source_of(table: OutcomeTable) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sage.benchmarks import ablations
-from sage.benchmarks.ablations import LEVELS, Setup, measured, run_ablations, serve
+from sage.benchmarks.ablations import LEVELS, Setup, measure_setup, run_ablations, serve
 from sage.benchmarks.baselines import Task
 from sage.benchmarks.run_pack import RESULTS, verify, write_pack
 from sage.benchmarks.runner import run_suite, split
@@ -46,7 +46,7 @@ def test_a_perfect_verifier_stops_at_the_first_right_answer(task: Task) -> None:
 
 
 def test_a_policy_that_is_never_sure_is_the_static_table(task: Task) -> None:
-    row = measured([task], Setup(floor=1.1))
+    row = measure_setup([task], Setup(floor=1.1))
     assert (row["difference"], row["relative_cost"], row["share_of_tasks_that_change"]) == (0.0, 1.0, 0.0)
     assert row["quality"] == task.held_out.score[:, task.held_out.models.index("medium")].mean()
 
@@ -58,7 +58,7 @@ def test_every_level_has_a_row_and_one_of_each_factor_is_shipped(task: Task) -> 
     difference = np.array([row["difference"] for row in rows])
     assert ((low <= difference) & (difference <= high)).all()
     assert {tuple(row["interval_of_first_split"]) for row in rows if row["as_shipped"]} == {
-        tuple(measured([task], Setup())["interval_of_first_split"])
+        tuple(measure_setup([task], Setup())["interval_of_first_split"])
     }
 
 
@@ -83,8 +83,8 @@ def test_models_with_gaps_are_left_out(task: Task) -> None:
     cost = task.train.cost_usd.copy()
     cost[3, task.train.models.index("small")] = np.nan
     gap = task._replace(train=replace(task.train, cost_usd=cost))
-    assert ablations.of_whole_models(gap).held_out.models == ("medium", "large")
-    assert ablations.of_whole_models(task).train.models == task.train.models
+    assert ablations.with_complete_models(gap).held_out.models == ("medium", "large")
+    assert ablations.with_complete_models(task).train.models == task.train.models
 
 
 def test_a_table_without_costs_has_no_cascade(task: Task) -> None:

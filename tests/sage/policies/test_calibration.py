@@ -7,7 +7,7 @@ from sage.policies.calibration import (
     cross_fitted_checks,
     fit_spread,
     lower_bound_width,
-    measure,
+    measure_reliability,
     reliability,
 )
 from sage.rl.category_table import learn_table
@@ -23,7 +23,7 @@ def test_reliability_by_hand():
 
 
 def test_nothing_to_check_is_said_not_scored():
-    found = measure(Checks(*(np.zeros(0) for _ in range(5))), 1.0)
+    found = measure_reliability(Checks(*(np.zeros(0) for _ in range(5))), 1.0)
     assert found["expected_calibration_error"] is None
     assert found["num_checks"] == 0
 
@@ -46,8 +46,8 @@ def test_deviations_are_never_made_smaller():
 
 def test_with_the_right_spread_the_chances_are_true():
     checks = checks_with(3.0)
-    assert measure(checks, fit_spread(checks))["expected_calibration_error"] < 0.02
-    assert measure(checks, 1.0)["expected_calibration_error"] > 0.08
+    assert measure_reliability(checks, fit_spread(checks))["expected_calibration_error"] < 0.02
+    assert measure_reliability(checks, 1.0)["expected_calibration_error"] > 0.08
 
 
 def test_predictions_are_checked_on_rows_they_have_not_seen():

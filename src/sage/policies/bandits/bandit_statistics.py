@@ -24,7 +24,7 @@ class BanditStatistics:
         """One more observation."""
         if not np.isfinite(reward):
             raise ValueError(f"reward={reward} for {model!r} must be a finite number")
-        row, column = self.place(cell, model)
+        row, column = self.entry(cell, model)
         self.count[row] *= self.keep
         self.total[row] *= self.keep
         self.count[row, column] += 1
@@ -33,19 +33,19 @@ class BanditStatistics:
     def revise(self, cell: Cell, model: str, reward: float, instead_of: tuple[str, float]) -> None:
         """Takes an observation back, as far as it has not faded, and adds what it should have been."""
         old, earned = instead_of
-        place = self.place(cell, old)
+        place = self.entry(cell, old)
         self.count[place] = max(self.count[place] - 1, 0.0)
         self.total[place] = self.total[place] - earned if self.count[place] else 0.0
-        place = self.place(cell, model)
+        place = self.entry(cell, model)
         self.count[place] += 1
         self.total[place] += reward
 
-    def put(self, cell: Cell, model: str, count: float, total: float) -> None:
+    def set_entry(self, cell: Cell, model: str, count: float, total: float) -> None:
         """Sets an entry, as when it is read from a file."""
-        place = self.place(cell, model)
+        place = self.entry(cell, model)
         self.count[place], self.total[place] = count, total
 
-    def place(self, cell: Cell, model: str) -> tuple[int, int]:
+    def entry(self, cell: Cell, model: str) -> tuple[int, int]:
         """Where an entry is, to be changed."""
         self.version += 1
         row = self.cells.setdefault(cell, len(self.cells))

@@ -51,7 +51,7 @@ class BanditStore:
         statistics = BanditStatistics(self.bandit.statistics.keep)
         with self.file.connection() as connection:
             for role, category, model, count, total in connection.execute(READ, (self.key,)):
-                statistics.put((role, category), model, count, total)
+                statistics.set_entry((role, category), model, count, total)
         self.bandit.statistics = statistics
         self.read_at = time.monotonic()
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sage.policies.bandits.bandit_statistics import BanditStatistics, Cell
-from sage.policies.bandits.shrunk_rewards import Effects, Shrunk, shrink_rewards
+from sage.policies.bandits.shrunk_rewards import Effects, ShrunkRewards, shrink_rewards
 from sage.policies.policy import Contexts, with_exploration
 
 REACH = 5.0  # standard deviations that the quadrature covers
@@ -44,8 +44,8 @@ class ContextualBandit:
     ) -> None:
         self.config = config or ContextualBanditConfig()
         self.statistics = statistics or BanditStatistics(self.config.keep)
-        self.believed: Shrunk | None = None
-        self.believed_of: tuple[BanditStatistics | None, int, tuple[str, ...]] = (None, 0, ())
+        self.cached: ShrunkRewards | None = None
+        self.cached_for: tuple[BanditStatistics | None, int, tuple[str, ...]] = (None, 0, ())
 
     def cell(self, role: str, category: str) -> Cell:
         return role, category
@@ -59,18 +59,18 @@ class ContextualBandit:
         """Mean and standard deviation [rows, models] of what each model is believed to earn."""
         config = self.config
         key = (self.statistics, self.statistics.version, models)
-        if self.believed is None or self.believed_of != key:
-            known = self.believed if self.believed_of[2] == models else None
-            self.believed = shrink_rewards(
+        if self.cached is None or self.cached_for != key:
+            known = self.cached if self.cached_for[2] == models else None
+            self.cached = shrink_rewards(
                 *self.statistics.of_models(models),
                 Effects(np.zeros(len(models)), config.cell_strength, config.model_strength),
                 prior_mean=config.prior_mean,
                 noise=config.noise,
                 start=known.effects if known else None,
             )
-            self.believed_of = key
+            self.cached_for = key
         scale = config.noise_share if config.noise is None else 1.0
-        return self.believed.mean[rows], scale * self.believed.deviation[rows]
+        return self.cached.mean[rows], scale * self.cached.deviation[rows]
 
     def probabilities(self, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
         # Rows of one cell with the same candidates get the same answer, which is computed once.

@@ -26,7 +26,7 @@ class Effects(NamedTuple):
     model_strength: float
 
 
-class Shrunk(NamedTuple):
+class ShrunkRewards(NamedTuple):
     """Rows: the cells, then one that was never seen."""
 
     mean: np.ndarray  # [cells + 1, models]
@@ -42,7 +42,7 @@ def shrink_rewards(
     prior_mean: float,
     noise: float | None = None,
     start: Effects | None = None,
-) -> Shrunk:
+) -> ShrunkRewards:
     """From counts and totals [cells, models]; goes on from `start`, which a few more counts ago was found."""
     nothing = np.zeros((1, counts.shape[1]))
     count, total = np.concatenate([counts, nothing]), np.concatenate([totals, nothing])
@@ -71,7 +71,7 @@ def shrink_rewards(
     expected = cell[:, None] + model
     spread = drawn / of_pair + drawn**2 / ((count * drawn).sum(axis=0) + of_model)
     mean = overall + expected + (1 - drawn) * (above - expected)
-    return Shrunk(mean, np.sqrt(variance[:, None] * spread), effects)
+    return ShrunkRewards(mean, np.sqrt(variance[:, None] * spread), effects)
 
 
 def coin_variance(mean: np.ndarray) -> np.ndarray:

@@ -77,7 +77,7 @@ class Embedder:
         asked = [one.name for one in session.get_inputs()]
         if not set(asked) <= set(known):
             raise EmbeddingError(f"{self.model} asks for {', '.join(asked)}: sage can give {', '.join(known)}")
-        with Telling(f"{self.model} fails on the tokens of {self.tokenizer}", "is that its own tokenizer?"):
+        with EmbeddingErrors(f"{self.model} fails on the tokens of {self.tokenizer}", "is that its own tokenizer?"):
             output = session.run(None, {name: np.array([known[name]], np.int64) for name in asked})[0]
         vector = (output.mean(axis=1) if output.ndim == 3 else output).astype(np.float32)
         if vector.ndim != 2 or len(vector) != 1 or not np.isfinite(vector).all():
@@ -99,9 +99,9 @@ class Embedder:
         alone = SessionOptions()
         alone.intra_op_num_threads = 1  # a router has other requests to serve
         model, tokenizer = located(self.model, self.folder), located(self.tokenizer, self.folder)
-        with Telling(f"{model} cannot be read", "give an ONNX model"):
+        with EmbeddingErrors(f"{model} cannot be read", "give an ONNX model"):
             session = InferenceSession(str(model), alone, providers=["CPUExecutionProvider"])
-        with Telling(f"{tokenizer} cannot be read", "give the tokenizer.json of the model"):
+        with EmbeddingErrors(f"{tokenizer} cannot be read", "give the tokenizer.json of the model"):
             tokens = Tokenizer.from_file(str(tokenizer))
         tokens.no_padding()
         tokens.enable_truncation(MOST_TOKENS)
@@ -109,7 +109,7 @@ class Embedder:
 
 
 @dataclass(frozen=True)
-class Telling:
+class EmbeddingErrors:
     """Turns whatever goes wrong into a sentence: the errors of onnxruntime and tokenizers have no class of their own."""
 
     what: str

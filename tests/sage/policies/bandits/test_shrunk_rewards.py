@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from sage.policies.bandits.shrunk_rewards import Effects, Shrunk, coin_variance, shrink_rewards
+from sage.policies.bandits.shrunk_rewards import Effects, ShrunkRewards, coin_variance, shrink_rewards
 
 
-def shrunk(counts: list, totals: list, noise: float | None = None) -> Shrunk:
+def shrunk(counts: list, totals: list, noise: float | None = None) -> ShrunkRewards:
     return shrink_rewards(
         np.array(counts, float),
         np.array(totals, float),

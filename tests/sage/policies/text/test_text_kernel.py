@@ -3,7 +3,7 @@ import pytest
 
 from sage.log.records import Request
 from sage.policies.features import contexts_of
-from sage.policies.policy import objects
+from sage.policies.policy import object_array
 from sage.policies.text.text_kernel import (
     Folds,
     RidgePath,
@@ -19,7 +19,7 @@ from tests.sage.rl.text_logs import text_contexts
 
 
 def test_word_rows_tell_texts_apart_and_are_of_unit_length():
-    rows = word_rows(objects(["fix the bug", "fix the bug", "write a poem", ""]))
+    rows = word_rows(object_array(["fix the bug", "fix the bug", "write a poem", ""]))
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), [1, 1, 1, 0], rtol=1e-5)
     assert rows[0] @ rows[1] == pytest.approx(1.0, rel=1e-5)
     assert rows[0] @ rows[2] < 0.3
