@@ -1,4 +1,4 @@
-"""Whether a policy's confidence is true: predicted gains against gains on tasks that the prediction has not seen."""
+"""Calibration of a policy's confidence: predicted gains compared with gains on tasks held out of the prediction."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BIN_EDGES = (0.0, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0)
 
 
 class Prediction(NamedTuple):
-    """What is expected of the first choice in every group, before looking."""
+    """The first choice in every group, and the gain over the incumbent that is predicted for it."""
 
     choice: np.ndarray  # int64 [groups]
     mean: np.ndarray  # [groups]; NaN where the incumbent is kept: nothing to check
@@ -26,7 +26,7 @@ class Prediction(NamedTuple):
 
 
 class Checks(NamedTuple):
-    """Predictions beside what held-out tasks said, one entry per fold and group."""
+    """Predicted gains and the gains measured on held-out tasks, one entry per fold and group."""
 
     mean: np.ndarray
     deviation: np.ndarray
@@ -43,7 +43,11 @@ def cross_fitted_checks(
     tasks: np.ndarray,
     seed: int = 0,
 ) -> Checks:
-    """Calls `predict` with the mask of the rows it may use, fold by fold, and looks up the gains [n, models] of the rest."""
+    """Compares predictions with the gains [n, models] of held-out tasks, in up to FOLDS folds of tasks.
+
+    `predict` is called once per fold with a mask of the rows that it may use. Entries without a prediction or without
+    held-out rows are left out; with fewer than two tasks the result is empty.
+    """
     task = np.unique(tasks, return_inverse=True)[1]
     num_tasks = int(task.max()) + 1
     if num_tasks < 2:
@@ -63,7 +67,10 @@ def cross_fitted_checks(
 
 
 def fit_spread(checks: Checks) -> float:
-    """By how much deviations must grow, beyond chance, for held-out gains to scatter as predicted; never below 1."""
+    """Returns the factor, 1 or more, by which predicted deviations must grow to fit how held-out gains scatter.
+
+    The factor exceeds 1 only if the misfit is beyond chance (one-sided 95 %); it is 1 without any checks.
+    """
     if not len(checks.mean):
         return 1.0
     misses = (checks.seen - checks.mean) ** 2
@@ -79,7 +86,10 @@ def fit_spread(checks: Checks) -> float:
 
 
 def reliability(predicted: np.ndarray, happened: np.ndarray, weights: np.ndarray) -> dict:
-    """Predicted chances beside how often it happened, by bin, and the expected calibration error."""
+    """Compares predicted chances with the weighted share of events that happened, by bin of the chance.
+
+    Returns the bins, the number of checks, and the expected calibration error (None without any checks).
+    """
     total = float(weights.sum())
     bins, error = [], 0.0
     for low, high in pairwise(BIN_EDGES):
@@ -95,14 +105,20 @@ def reliability(predicted: np.ndarray, happened: np.ndarray, weights: np.ndarray
 
 
 def measure_reliability(checks: Checks, spread: float) -> dict:
-    """Reliability of "the held-out gain is not negative", whose own noise is part of the prediction."""
+    """Returns the spread and the `reliability` of the predicted chances that a held-out gain is not negative.
+
+    The noise of the held-out gain is part of each chance.
+    """
     deviation = np.sqrt((spread * checks.deviation) ** 2 + checks.seen_variance)
     predicted = chance_not_worse(checks.mean, deviation)
     return {"spread": spread} | reliability(predicted, (checks.seen >= 0).astype(float), checks.rows)
 
 
 def lower_bound_width(confidence: float) -> float:
-    """How many standard deviations below the mean the one-sided bound of this confidence lies."""
+    """Returns the number of standard deviations between the mean and its one-sided lower bound at this confidence.
+
+    Raises ValueError unless `confidence` is at least 0.5 and below 1.
+    """
     if not 0.5 <= confidence < 1:
         raise ValueError(f"confidence={confidence} must be at least 0.5 and below 1: it is that of a lower bound")
     return NormalDist().inv_cdf(confidence)

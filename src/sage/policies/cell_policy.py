@@ -1,4 +1,4 @@
-"""A policy that is a table: the shrunk gain over the incumbent of every model in every cell."""
+"""A policy that is a table: the estimated gain of every model over the incumbent in every cell."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from sage.policies.policy import Contexts
 
 @dataclass(eq=False, kw_only=True)
 class CellPolicy(LearnedPolicy):
-    """Takes the model whose gain, less `pessimism` standard deviations, is highest; the incumbent's gain is 0.
+    """A table policy: it takes the model with the highest gain over the incumbent, less `pessimism` deviations.
 
-    The deviation is that of the mean over as many new tasks as were learned from. Rows of arrays: the cells, then one per
-    role for categories never seen.
+    The incumbent's own gain is 0. The deviation is the standard deviation of the mean gain over as many new tasks as
+    were learned from. Rows of the arrays are the cells, then one row per role for categories that were never seen.
     """
 
     kind: ClassVar[str] = "cells"
@@ -32,12 +32,16 @@ class CellPolicy(LearnedPolicy):
 
     @cached_property
     def score_table(self) -> np.ndarray:
-        """With a last row for roles never seen."""
+        """Returns [cells + roles + 1, models]: the score of every model in every row of the table.
+
+        The last row stands for unknown roles and is minus infinity throughout.
+        """
         scores = lower_scores(self.mean, self.spread * self.deviation, self.next_tasks, self.pessimism)
         return np.vstack([scores, np.full((1, len(self.models)), -np.inf)])
 
     @cached_property
     def chance_table(self) -> np.ndarray:
+        """Returns [cells + roles + 1, models]: each model's chance to be no worse than the incumbent; 0 without data."""
         chances = chance_not_worse(self.mean, self.spread * self.deviation)
         return np.vstack([np.nan_to_num(chances, nan=0.0), np.zeros((1, len(self.models)))])
 
@@ -58,7 +62,10 @@ class CellPolicy(LearnedPolicy):
 
 
 def lower_scores(mean: np.ndarray, deviation: np.ndarray, next_tasks: np.ndarray, width: float) -> np.ndarray:
-    """Gains less `width` deviations of the mean over new tasks; minus infinity where there are no data."""
+    """Returns gains less `width` standard deviations of the mean over new tasks.
+
+    The result is minus infinity where `mean` is NaN (no data) or `deviation` is infinite (nothing known).
+    """
     with np.errstate(invalid="ignore"):
         scores = mean - width * np.hypot(deviation, next_tasks)
     blind = np.isnan(mean) | np.isinf(deviation)  # a gain of which nothing is known is no reason to leave the incumbent

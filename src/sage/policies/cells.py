@@ -1,4 +1,4 @@
-"""Cells: the pairs of role and category in which decisions are alike."""
+"""Cells: pairs of role and category, within which decisions are treated as alike."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from sage.policies.policy import Contexts
 
 @dataclass(frozen=True)
 class Cells:
-    """Known pairs; a row of an unknown category belongs to its role's spare index, one of an unknown role to -1."""
+    """The pairs of role and category that occur in the training data, in a fixed order."""
 
     pairs: tuple[tuple[str, str], ...]  # role, category
 
     @classmethod
     def of(cls, contexts: Contexts) -> Cells:
+        """Returns the sorted pairs of role and category that occur in the contexts."""
         return cls(tuple(sorted(set(zip(contexts.role.tolist(), contexts.category.tolist(), strict=True)))))
 
     @cached_property
@@ -40,6 +41,10 @@ class Cells:
         return {role: len(self.pairs) + index for index, role in enumerate(self.roles)}
 
     def index(self, contexts: Contexts) -> np.ndarray:
-        """int64 [n]: the pair's index, len(self) + the role's for a category never seen, -1 for a role never seen."""
+        """Returns int64 [n]: each row's position in `pairs`.
+
+        A known role with an unknown category gets `len(self)` plus the role's position in `roles`; an unknown role gets
+        -1.
+        """
         pairs = zip(contexts.role.tolist(), contexts.category.tolist(), strict=True)
         return np.array([self.lookup.get(pair, self.spare.get(pair[0], -1)) for pair in pairs], np.int64)

@@ -1,4 +1,4 @@
-"""A learned policy in one file: safetensors with a JSON header, whatever the suffix; never a pickle."""
+"""The file format of learned policies: safetensors with a JSON header, whatever the suffix; pickles are never read."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ CATEGORIES = "categories"  # how to infer them, where the policy does
 
 
 class PolicyLoadError(ValueError):
-    """A checkpoint that cannot serve: the sentence names the file, what is wrong and what to do."""
+    """A checkpoint that cannot serve; the message names the file, what is wrong and what to do."""
 
 
 def save_policy(path: str | Path, policy: LearnedPolicy | LearnedCascade) -> None:
-    """Writes the file, complete or not at all."""
+    """Writes a policy or cascade to one file, complete or not at all."""
     training = {key: value for key, value in asdict(policy.training).items() if key != TASKS}
     header = {
         "format": FORMAT,
@@ -56,7 +56,10 @@ def save_policy(path: str | Path, policy: LearnedPolicy | LearnedCascade) -> Non
 
 
 def load_policy(path: str | Path) -> LearnedPolicy:
-    """Reads a policy that can decide at once, without PyTorch."""
+    """Reads a policy of single decisions, ready to decide, without PyTorch.
+
+    Raises PolicyLoadError if the file is damaged, of another version, or a cascade.
+    """
     policy = load_any(path)
     if isinstance(policy, LearnedCascade):
         raise PolicyLoadError(
@@ -66,7 +69,10 @@ def load_policy(path: str | Path) -> LearnedPolicy:
 
 
 def load_cascade(path: str | Path) -> LearnedCascade:
-    """Reads a cascade that `sage rl train-cascade` wrote."""
+    """Reads a cascade that `sage rl train-cascade` wrote.
+
+    Raises PolicyLoadError if the file is damaged, of another version, or a policy of single decisions.
+    """
     policy = load_any(path)
     if not isinstance(policy, LearnedCascade):
         raise PolicyLoadError(f"{path} is no cascade but a {policy.kind} policy: make one with `sage rl train-cascade`")
@@ -74,7 +80,10 @@ def load_cascade(path: str | Path) -> LearnedCascade:
 
 
 def load_any(path: str | Path) -> LearnedPolicy | LearnedCascade:
-    """Reads either kind."""
+    """Reads a policy of single decisions or a cascade.
+
+    Raises PolicyLoadError if the file is missing, damaged, of another version, or was learned with other features.
+    """
     path = Path(path)
     text, recorded, arrays = read_file(path)
     if content_hash(text, arrays) != recorded:
@@ -96,7 +105,10 @@ def load_any(path: str | Path) -> LearnedPolicy | LearnedCascade:
 
 
 def read_file(path: Path) -> tuple[str, str, dict[str, np.ndarray]]:
-    """The header, its hash and the arrays."""
+    """Returns the JSON header as text, the recorded sha256 of the content, and the arrays by name.
+
+    Raises PolicyLoadError if the file is missing or is no policy file.
+    """
     if not path.is_file():
         raise PolicyLoadError(f"{path}: there is no such file: make it with `sage rl train-dr --out {path}`")
     try:
@@ -114,6 +126,10 @@ def read_file(path: Path) -> tuple[str, str, dict[str, np.ndarray]]:
 
 
 def build(header: dict, arrays: dict[str, np.ndarray], folder: Path) -> LearnedPolicy | LearnedCascade:
+    """Returns the policy that a header and its arrays describe; `folder` is that of the file.
+
+    Raises ValueError, KeyError or TypeError if they do not fit together.
+    """
     if (header["format"], header["format_version"]) != (FORMAT, FORMAT_VERSION):
         found = f"{header['format']!r} version {header['format_version']}"
         raise ValueError(f"it is a {found}, and this sage reads {FORMAT!r} version {FORMAT_VERSION}")
@@ -200,6 +216,7 @@ def check_header(name: object, models: tuple, options: dict) -> None:
 
 
 def content_hash(text: str, arrays: dict[str, np.ndarray]) -> str:
+    """Returns the sha256 (hex) of a header's text and of all arrays with their names, types and shapes."""
     digest = hashlib.sha256(text.encode())
     for name, values in sorted(arrays.items()):
         digest.update(f"{name} {values.dtype} {values.shape}".encode() + np.ascontiguousarray(values).tobytes())

@@ -1,4 +1,4 @@
-"""What a policy sees of a request, as numbers. One place: a change here is a new VERSION."""
+"""The numbers that a policy sees of a request; a change of any feature needs a new VERSION."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ DIGITS = b"0123456789"
 
 
 def featurize(request: Request) -> np.ndarray:
-    """float32 [NAMES]."""
+    """Returns the features of one request, float32 [len(NAMES)], in the order of NAMES."""
     text = request.task[:SCANNED]
     values = dict.fromkeys(NAMES, 0.0)
     values[f"role_{request.role}"] = 1.0
@@ -83,17 +83,21 @@ def featurize(request: Request) -> np.ndarray:
 
 
 def has_sign(lines: str, pattern: re.Pattern[str], marks: tuple[str, ...] = ()) -> bool:
+    """Tells whether the text contains one of the marks or matches the pattern."""
     return any(mark in lines for mark in marks) or pattern.search(lines) is not None
 
 
 def share(characters: bytes, text: str) -> float:
-    """Of the text's characters, those that are among the given ones (all ASCII)."""
+    """Returns the share of the text's characters that are among `characters` (ASCII); 0 for an empty text."""
     encoded = text.encode(errors="replace")
     return (len(encoded) - len(encoded.translate(None, characters))) / max(len(text), 1)
 
 
 def complexity(values: dict[str, float], request: Request) -> float:
-    """How hard the task looks, 0 to 1: signs that add up as independent chances do; not learned, for hand-made triggers."""
+    """Returns how hard the task looks, 0 to 1, for triggers written by hand; it is not learned.
+
+    Signs such as length, code or past failures combine as independent chances do.
+    """
     length = min(values["log_characters"] * LOG_SCALE / np.log1p(LONG), 1.0)
     signs = (
         0.5 * length,
@@ -107,7 +111,7 @@ def complexity(values: dict[str, float], request: Request) -> float:
 
 
 def contexts_of(requests: Sequence[Request]) -> Contexts:
-    """The rows that a policy looks at."""
+    """Returns the contexts that a policy takes, one row per request."""
     features = [featurize(request) for request in requests]
     return Contexts(
         role=np.array([request.role for request in requests], np.str_),
@@ -119,11 +123,11 @@ def contexts_of(requests: Sequence[Request]) -> Contexts:
 
 
 class FeaturesError(ValueError):
-    """Rows that are not of this version's features."""
+    """Rows whose number of features is not that of this VERSION."""
 
 
 class Columns:
-    """Rows of features by name, as float64."""
+    """Rows of features, read by name as float64 columns."""
 
     def __init__(self, features: np.ndarray) -> None:
         self.features = features
@@ -154,7 +158,11 @@ VARIABLES: dict[str, Callable[[Columns], np.ndarray]] = {
 
 
 def trigger_variable(name: str, features: np.ndarray) -> np.ndarray:
-    """A variable of the trigger language, float64 [n], from rows of features: a log replays as it was routed."""
+    """Returns float64 [n]: a variable of the trigger language by rows of features; NaN where it is not known.
+
+    Because a log keeps the features, a replayed decision gets the same values as the original one. Raises FeaturesError
+    if the rows have another number of features, and KeyError for an unknown name.
+    """
     return VARIABLES[name](Columns(features))
 
 

@@ -1,4 +1,4 @@
-"""How much better a model is than the incumbent in groups of decisions, and how sure that is after shrinkage."""
+"""Gains of models over the incumbent in groups of decisions, and their uncertainty after shrinkage."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LEAST_VARIANCE = 1e-12  # of a mean: even what never varied has a finite weight
 
 
 class GroupGains(NamedTuple):
-    """Mean gains as measured; NaN where nothing is known."""
+    """Mean gains as measured in each group; NaN where a group has no row with a known gain."""
 
     mean: np.ndarray  # [groups, models]
     variance: np.ndarray  # [groups, models] of the mean, over independent tasks
@@ -21,7 +21,7 @@ class GroupGains(NamedTuple):
 
 
 class Posterior(NamedTuple):
-    """Gains after shrinkage to the model's mean over groups; NaN for models without any data."""
+    """Gains after shrinkage towards the model's mean over all groups; NaN for models without any data."""
 
     mean: np.ndarray  # [groups, models]
     deviation: np.ndarray  # [groups, models]
@@ -30,10 +30,11 @@ class Posterior(NamedTuple):
 
 
 def group_gains(gain: np.ndarray, group: np.ndarray, num_groups: int, tasks: np.ndarray) -> GroupGains:
-    """Means of `gain` [n, models] (NaN: not known) by group, with variances by task.
+    """Returns the means of `gain` [n, models] (NaN: not known) by group, and their variances over tasks.
 
-    A group in which a model was hardly tried shows hardly its spread, so the variance is what all groups together say of as
-    many rows, or half of its own if that is more; a model that was hardly tried anywhere borrows the spread of the others.
+    Where a model was hardly tried in a group, its rows hardly show how much gains vary. The variance is therefore the
+    one pooled over all groups for as many rows, or half of the group's own if that is more. A model that was hardly
+    tried anywhere borrows the spread of the other models.
     """
     pair, pair_of_row = pairs_of(group, tasks)
     found = [sums_of(gain[:, model], group, num_groups, pair, pair_of_row) for model in range(gain.shape[1])]
@@ -45,7 +46,7 @@ def group_gains(gain: np.ndarray, group: np.ndarray, num_groups: int, tasks: np.
 
 
 def pairs_of(group: np.ndarray, tasks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The group of every pair of group and task that occurs, and the pair of every row."""
+    """Returns the group of every pair of group and task that occurs, and int [n]: the index of every row's pair."""
     names, task = np.unique(tasks, return_inverse=True)
     pair, pair_of_row = np.unique(group * len(names) + task, return_inverse=True)
     return pair // max(len(names), 1), pair_of_row
@@ -54,7 +55,10 @@ def pairs_of(group: np.ndarray, tasks: np.ndarray) -> tuple[np.ndarray, np.ndarr
 def sums_of(
     gain: np.ndarray, group: np.ndarray, num_groups: int, group_of_pair: np.ndarray, pair_of_row: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """By group: the mean, the rows, the tasks, and the squared sums of a task's rows around the mean."""
+    """Returns, by group, the mean gain, the number of rows, the number of tasks, and a sum of squares over tasks.
+
+    Each task adds the square of the summed deviations of its rows from the group's mean.
+    """
     known, num_pairs = ~np.isnan(gain), len(group_of_pair)
     values = np.where(known, gain, 0.0)
     rows = np.bincount(group, known, num_groups)
@@ -71,7 +75,10 @@ def sums_of(
 
 
 def row_variance(rows: np.ndarray, num_tasks: np.ndarray, squares: np.ndarray) -> np.ndarray:
-    """[models] the variance of one row's gain, from all groups; that of all models counts as PRIOR_TASKS tasks."""
+    """Returns [models]: the variance of the gain in a single row, pooled over all groups.
+
+    The variance that all models have in common counts as PRIOR_TASKS further tasks of each model.
+    """
     freedom = (num_tasks - 1).clip(min=0).sum(axis=0)
     total = squares.sum(axis=0) / rows.sum(axis=0) * num_tasks.sum(axis=0)  # per row, times degrees of freedom
     shared = np.nansum(np.where(freedom > 0, total, 0.0)) / freedom.sum() if freedom.any() else np.inf
@@ -79,7 +86,7 @@ def row_variance(rows: np.ndarray, num_tasks: np.ndarray, squares: np.ndarray) -
 
 
 def shrink(gains: GroupGains) -> Posterior:
-    """The normal posterior of every group's gain, with the spread between groups estimated from all models together."""
+    """Returns the normal posterior of every group's gain; the spread between groups is one for all models."""
     known = np.isfinite(gains.mean) & np.isfinite(gains.variance)
     mean = np.where(known, gains.mean, 0.0)
     variance = np.where(known, np.maximum(gains.variance, LEAST_VARIANCE), np.inf)
@@ -100,7 +107,7 @@ def shrink(gains: GroupGains) -> Posterior:
 def prior_of(
     mean: np.ndarray, variance: np.ndarray, known: np.ndarray, between: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """[models] the weighted mean over groups and its variance; NaN for models that no group knows."""
+    """Returns [models] the precision-weighted mean over groups, and its variance; NaN for models without data."""
     weights = np.where(known, 1 / (variance + between), 0.0)
     total = weights.sum(axis=0)
     total = np.where(total > 0, total, np.nan)
@@ -108,7 +115,11 @@ def prior_of(
 
 
 def between_variance(mean: np.ndarray, variance: np.ndarray, known: np.ndarray) -> float:
-    """Paule and Mandel's: with it, the weighted squares around the models' means are as many as degrees of freedom."""
+    """Returns the variance of true gains between groups, by Paule and Mandel's estimator.
+
+    With it the weighted squares around the models' means add up to the degrees of freedom. Returns 0 if the measured
+    variances alone explain the differences, or if no model is known in two groups.
+    """
     freedom = int(known.sum() - known.any(axis=0).sum())
     if freedom < 1:
         return 0.0
@@ -127,7 +138,7 @@ def between_variance(mean: np.ndarray, variance: np.ndarray, known: np.ndarray) 
 
 
 def chance_not_worse(mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
-    """The probability that a gain with this posterior is at least zero; NaN stays NaN."""
+    """Returns the probability that a gain with this normal posterior is at least 0, elementwise; NaN stays NaN."""
     flat = zip(np.ravel(mean).tolist(), np.ravel(deviation).tolist(), strict=True)
     return np.reshape([normal_chance(m, d) for m, d in flat], np.shape(mean))
 

@@ -1,4 +1,4 @@
-"""What all learned policies share: scores of the models they know, a pool that may have changed, and a confidence."""
+"""The base of all learned policies: scores of known models, choices from a changed pool, and a confidence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sage.policies.text.categories import Categorizer, with_categories
 
 @dataclass(frozen=True)
 class Training:
-    """Where a policy comes from: all that a report, or a refusal, must name."""
+    """The origin of a policy: learner, data, reward, seed, settings, calibration, and hashes of the training tasks."""
 
     learner: str
     data_sha256: str
@@ -33,7 +33,7 @@ class Training:
 
 
 class Choice(NamedTuple):
-    """The first choice of every row."""
+    """The first choice of every row, as a column of the pool and of the policy's own models."""
 
     column: np.ndarray  # int64 [n] into the pool
     own: np.ndarray  # int64 [n] into the policy's models
@@ -42,7 +42,10 @@ class Choice(NamedTuple):
 
 @dataclass(eq=False, kw_only=True)
 class LearnedPolicy(ABC):
-    """Chooses the eligible model with the highest score; models without data have none, and are never chosen."""
+    """A policy that takes the eligible model with the highest score; models without data have none and are never taken.
+
+    Raises ValueError when it is made with an array of the wrong shape.
+    """
 
     kind: ClassVar[str]
     name: str
@@ -67,25 +70,26 @@ class LearnedPolicy(ABC):
 
     @abstractmethod
     def scores(self, contexts: Contexts) -> np.ndarray:
-        """[n, self.models]; minus infinity where there are no data."""
+        """Returns [n, self.models]: the score of every model; minus infinity where there are no data."""
 
     @abstractmethod
     def chances(self, contexts: Contexts, own: np.ndarray) -> np.ndarray:
-        """[n] calibrated chance that the model `own` [n] is at least as good as the incumbent."""
+        """Returns [n]: the calibrated chance that the model `own` (int [n]) is at least as good as the incumbent."""
 
     @abstractmethod
     def arrays(self) -> dict[str, np.ndarray]:
-        """What a checkpoint stores, beside `options`."""
+        """Returns the arrays that a checkpoint stores, by name."""
 
     @abstractmethod
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """What the arrays must look like."""
+        """Returns the shapes that arrays must have, by name of the array."""
 
     @abstractmethod
     def options(self) -> dict:
-        """The plain values of a checkpoint."""
+        """Returns the plain values that a checkpoint stores beside the arrays, ready for JSON."""
 
     def choose(self, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray) -> Choice:
+        """Returns the first choice of every row among the eligible models of the pool `models`."""
         own_of_column = own_columns(self.models, models)
         scores = np.full((len(eligible), len(models)), -np.inf)
         here = own_of_column >= 0
@@ -96,13 +100,20 @@ class LearnedPolicy(ABC):
         return Choice(column, np.where(known, own_of_column[column], 0), known)
 
     def probabilities(self, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
-        """All on the first choice; where no eligible model has data, equal chances (and the confidence is 0)."""
+        """Returns [n, models] with all probability on the first choice.
+
+        Rows in which no eligible model has data get equal chances; their confidence is 0.
+        """
         choice = self.choose(with_categories(self.categorizer, contexts), models, eligible)
         certain = np.zeros(eligible.shape)
         certain[np.arange(len(certain)), choice.column] = 1.0
         return np.where(choice.known[:, None], certain, eligible / eligible.sum(axis=1, keepdims=True))
 
     def confidence(self, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
+        """Returns [n]: the calibrated chance that the first choice is as good as the incumbent.
+
+        It is 0 if no eligible model has data.
+        """
         contexts = with_categories(self.categorizer, contexts)
         choice = self.choose(contexts, models, eligible)
         return np.where(choice.known, self.chances(contexts, choice.own), 0.0)
@@ -110,22 +121,26 @@ class LearnedPolicy(ABC):
 
 @lru_cache(maxsize=256)
 def own_columns(own: tuple[str, ...], pool: tuple[str, ...]) -> np.ndarray:
-    """For every model of the pool its place among the policy's own, or -1 for a new model."""
+    """Returns int64 [pool]: each pool model's position among the policy's own models, or -1 for a new one."""
     place = {model: index for index, model in enumerate(own)}
     return np.array([place.get(model, -1) for model in pool], np.int64)
 
 
 def hash_tasks(task_ids: np.ndarray) -> np.ndarray:
-    """uint64, sorted, one per different task: enough to keep a policy from being judged on what it has seen."""
+    """Returns the sorted hashes (uint64) of the different task ids.
+
+    A policy keeps them so that it is not evaluated on tasks that it was learned from.
+    """
     return np.array(sorted({hash_task(task) for task in task_ids.tolist()}), np.uint64)
 
 
 def was_seen(task_ids: np.ndarray, hashes: np.ndarray) -> np.ndarray:
-    """bool [n]: rows of tasks that are among the hashes."""
+    """Returns bool [n]: the rows whose task id has its hash among `hashes`."""
     distinct, row = np.unique(task_ids, return_inverse=True)
     seen = np.isin(np.array([hash_task(task) for task in distinct.tolist()], np.uint64), hashes)
     return seen[row]
 
 
 def hash_task(task: str) -> int:
+    """Returns a task id's 64-bit hash, the same in every process."""
     return int.from_bytes(hashlib.blake2b(task.encode(), digest_size=8).digest(), "little")

@@ -1,4 +1,4 @@
-"""How sure a choice is by how far it stands out: gains on tasks left out, by bins of the margin over the incumbent."""
+"""Confidence by margin: gains on held-out tasks, in bins of a choice's predicted margin over the incumbent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROWS_PER_BIN = 50
 
 @dataclass(frozen=True, eq=False)
 class MarginBins:
-    """The gain over the incumbent of choices with such a margin, on tasks that the choice was not learned from."""
+    """The gain over the incumbent by bin of the predicted margin, measured on tasks held out of learning."""
 
     edges: np.ndarray  # [bins - 1] of the margin
     mean: np.ndarray  # [bins]; NaN: no data
@@ -28,7 +28,7 @@ class MarginBins:
         return np.nan_to_num(chance_not_worse(self.mean, self.spread * self.deviation), nan=0.0)
 
     def chances(self, margins: np.ndarray) -> np.ndarray:
-        """[n]; 0 where the margin is not known."""
+        """Returns [n]: a choice's chance, given its margin, to be no worse than the incumbent; 0 where it is NaN."""
         found = self.chance_of_bin[np.searchsorted(self.edges, np.nan_to_num(margins), side="right")]
         return np.where(np.isnan(margins), 0.0, found)
 
@@ -37,7 +37,11 @@ UNKNOWN = MarginBins(np.zeros(0), np.full(1, np.nan), np.full(1, np.nan))  # not
 
 
 def measure_bins(margins: np.ndarray, gain: np.ndarray, tasks: np.ndarray) -> tuple[MarginBins, dict]:
-    """Bins of rows whose choice differs from the incumbent's, and how reliable their chances are."""
+    """Makes bins from rows whose choice differs from the incumbent's, with their margins, gains and tasks [n].
+
+    Returns the bins and the reliability of their chances. Fewer than ROWS_PER_BIN rows give UNKNOWN, which is never
+    confident, and an empty mapping.
+    """
     if len(gain) < ROWS_PER_BIN:
         return UNKNOWN, {}
     num_bins = min(MAX_BINS, len(gain) // ROWS_PER_BIN)

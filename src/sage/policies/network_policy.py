@@ -1,4 +1,4 @@
-"""A small network's scores as a policy, computed with NumPy; its confidence is measured, not its own."""
+"""A policy that scores models with a small network in NumPy; its confidence is measured on held-out tasks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from sage.policies.policy import Contexts
 
 @dataclass(eq=False, kw_only=True)
 class NetworkPolicy(LearnedPolicy):
-    """Takes the model with the highest output; how sure it is follows from how far that is above the incumbent's."""
+    """A network policy: it takes the model with the highest output.
+
+    Its confidence follows from how far that output is above the incumbent's (bins of margins, as in `margin_bins`).
+    """
 
     kind: ClassVar[str] = "network"
     cells: Cells
@@ -40,7 +43,10 @@ class NetworkPolicy(LearnedPolicy):
         return np.nan_to_num(chance_not_worse(self.mean, self.spread * self.deviation), nan=0.0)
 
     def margins(self, contexts: Contexts, own: np.ndarray) -> np.ndarray:
-        """[n] how far the output of model `own` is above the incumbent's; NaN in cells never seen."""
+        """Returns [n]: how far the output of model `own` is above that of the incumbent's model.
+
+        `own` (int [n]) are columns of the policy's models. The result is NaN in cells that were never seen.
+        """
         outputs = forward(self.layers, encode(self.cells, contexts))
         cell, rows = self.cells.index(contexts), np.arange(len(own))
         known = (cell >= 0) & (cell < len(self.cells))
@@ -77,7 +83,10 @@ class NetworkPolicy(LearnedPolicy):
 
 
 def encode(cells: Cells, contexts: Contexts) -> np.ndarray:
-    """float32 [n, features + cells]: the features, and a one for the cell (none for a cell never seen)."""
+    """Returns the network's inputs, float32 [n, features + cells].
+
+    They are the features and the cell as one-hot, with zeros for an unknown cell.
+    """
     one_hot = np.zeros((len(contexts.role), len(cells)), np.float32)
     cell = cells.index(contexts)
     known = np.flatnonzero((cell >= 0) & (cell < len(cells)))
@@ -86,7 +95,7 @@ def encode(cells: Cells, contexts: Contexts) -> np.ndarray:
 
 
 def forward(layers: tuple[tuple[np.ndarray, np.ndarray], ...], inputs: np.ndarray) -> np.ndarray:
-    """float64 [n, outputs]; the hidden layers end in a relu."""
+    """Returns the network's outputs, float64 [n, outputs]; a relu follows every layer but the last."""
     values = inputs
     for index, (weight, bias) in enumerate(layers):
         values = values @ weight.T + bias

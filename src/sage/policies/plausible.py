@@ -1,4 +1,4 @@
-"""The models that exploration goes to, by role and category, as a file."""
+"""The file that lists, by role and category, the models among which exploration draws."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ FORMAT = 1
 
 
 class PlausibleError(ValueError):
-    """A file or a number that cannot be used: the sentence names it and the fix."""
+    """A file of plausible models, or a setting for making one, that is unusable; the message names it and the fix."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlausibleModels:
-    """The models to explore, by role and category."""
+    """The models worth exploring in each role and category, with the log and the date that they come from."""
 
     cells: dict[tuple[str, str], tuple[str, ...]]  # (role, category) -> models
     elsewhere: tuple[str, ...] | None = None  # in pairs that are not listed; None: all that are eligible
@@ -29,24 +29,29 @@ class PlausibleModels:
     date: str = ""  # ISO, UTC
 
     def mask(self, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
-        """bool [n, models]: where exploration may go; a row without any has nothing to explore."""
+        """Returns bool [n, models]: the eligible models that exploration may draw; rows without any are not explored."""
         everywhere = models if self.elsewhere is None else self.elsewhere
         pairs = zip(contexts.role.tolist(), contexts.category.tolist(), strict=True)
         listed = [self.cells.get(pair, everywhere) for pair in pairs]
         return eligible & np.array([[model in names for model in models] for names in listed])
 
     def describe(self) -> list:
-        """What the choice depends on, for the version of a table that explores with it."""
+        """Returns the lists as plain values, from which the version of a table that explores with them is computed."""
         cells = [[role, category, list(names)] for (role, category), names in sorted(self.cells.items())]
         return [self.elsewhere, cells]
 
     def write(self, path: Path) -> None:
+        """Writes the lists as JSON to `path`, complete or not at all."""
         cells = [{"role": r, "category": c, "models": list(names)} for (r, c), names in sorted(self.cells.items())]
         head = {"format": FORMAT, "elsewhere": self.elsewhere, "data_sha256": self.data_sha256, "date": self.date}
         write_json(path, head | {"cells": cells})
 
     @classmethod
     def read(cls, path: Path) -> Self:
+        """Reads the JSON file that `write` made.
+
+        Raises PlausibleError if it cannot be read, has another format version or lacks a field.
+        """
         fix = "make it with `sage rl plausible --data FILE --out FILE`"
         try:
             values = json.loads(read_text(path))
