@@ -1,4 +1,4 @@
-"""How often each model was tried in each cell (role, category) and what it earned, with forgetting."""
+"""Counts and reward sums of each model in each cell (role, category), which fade with every update."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ Cell = tuple[str, str]  # role, category
 
 
 class BanditStatistics:
-    """Counts and reward totals [cells, models] that grow with what they see; an update fades its cell by `keep` first."""
+    """Counts and reward sums, arrays [cells, models] that grow as new cells and models come.
+
+    Before an observation is added, all counts and sums of its cell are multiplied by `keep`. Raises ValueError unless
+    `keep` is above 0 and at most 1.
+    """
 
     def __init__(self, keep: float = 1.0) -> None:
         if not 0 < keep <= 1:
@@ -21,7 +25,10 @@ class BanditStatistics:
         self.version = 0  # changes with every entry
 
     def add(self, cell: Cell, model: str, reward: float) -> None:
-        """One more observation."""
+        """Adds the reward of one decision, after the cell's earlier entries were multiplied by `keep`.
+
+        Raises ValueError if the reward is not finite.
+        """
         if not np.isfinite(reward):
             raise ValueError(f"reward={reward} for {model!r} must be a finite number")
         row, column = self.entry(cell, model)
@@ -31,7 +38,10 @@ class BanditStatistics:
         self.total[row, column] += reward
 
     def revise(self, cell: Cell, model: str, reward: float, instead_of: tuple[str, float]) -> None:
-        """Takes an observation back, as far as it has not faded, and adds what it should have been."""
+        """Replaces the earlier observation `instead_of` (model, reward) by another, as when an outcome is corrected.
+
+        What has faded of the earlier one is not taken back.
+        """
         old, earned = instead_of
         place = self.entry(cell, old)
         self.count[place] = max(self.count[place] - 1, 0.0)
@@ -41,12 +51,12 @@ class BanditStatistics:
         self.total[place] += reward
 
     def set_entry(self, cell: Cell, model: str, count: float, total: float) -> None:
-        """Sets an entry, as when it is read from a file."""
+        """Sets the count and the reward sum of a model in a cell, as they are read from a file."""
         place = self.entry(cell, model)
         self.count[place], self.total[place] = count, total
 
     def entry(self, cell: Cell, model: str) -> tuple[int, int]:
-        """Where an entry is, to be changed."""
+        """Returns row and column of a model in a cell; makes room for a new one, and counts up `version`."""
         self.version += 1
         row = self.cells.setdefault(cell, len(self.cells))
         column = self.models.setdefault(model, len(self.models))
@@ -58,7 +68,7 @@ class BanditStatistics:
         return row, column
 
     def of_models(self, models: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
-        """Counts and totals [cells, models]; zero for models that were never tried."""
+        """Returns counts and reward sums [cells, models] of the given models; zeros for models never tried."""
         known = np.array([self.models.get(model, -1) for model in models], int)
         seen = (known >= 0) & (len(self.models) > 0)
         if not seen.any():

@@ -1,4 +1,4 @@
-"""The bandits' state in the log's SQLite file: several processes learn together, and a restart forgets nothing."""
+"""The statistics of bandits in the log's SQLite file, which several processes share and which survives a restart."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ READ = "SELECT role, category, model, count, total FROM bandit_cells WHERE polic
 
 
 class Bandit(Protocol):
-    """A policy that learns from single rewards."""
+    """A policy that learns from the rewards of single decisions."""
 
     name: str
     statistics: BanditStatistics
@@ -34,7 +34,10 @@ class Bandit(Protocol):
 
 
 class BanditStore:
-    """Keeps one bandit's statistics equal to the file's: own rewards at once, those of others every `refresh_s`."""
+    """One bandit's statistics in memory, kept in step with those of a file that processes share.
+
+    Own rewards are written at once, those of other processes are read every `refresh_s` seconds.
+    """
 
     def __init__(self, path: str | Path, bandit: Bandit, *, refresh_s: float = 1.0, key: str | None = None) -> None:
         self.file = SharedFile(Path(path), SCHEMA)
@@ -45,7 +48,7 @@ class BanditStore:
         self.refresh()
 
     def refresh(self) -> None:
-        """Reads what all processes have learned, unless that was done a moment ago."""
+        """Reads the statistics of the file into memory, unless that was done less than `refresh_s` seconds ago."""
         if self.read_at and time.monotonic() - self.read_at < self.refresh_s:
             return
         statistics = BanditStatistics(self.bandit.statistics.keep)
@@ -58,7 +61,11 @@ class BanditStore:
     def learn(
         self, role: str, category: str, model: str, reward: float, *, instead_of: tuple[str, float] | None = None
     ) -> None:
-        """Adds the reward of one decision, in the file and in memory; `instead_of` a model and reward learned before."""
+        """Adds the reward of one decision, in the file and in memory.
+
+        `instead_of` is the model and reward that were learned for the same decision before, and are taken back. Raises
+        ValueError if the reward is not finite; nothing is written then.
+        """
         cell, statistics = self.bandit.cell(role, category), self.bandit.statistics
         if not math.isfinite(reward):  # before anything is written
             raise ValueError(f"reward={reward} for {model!r} must be a finite number")

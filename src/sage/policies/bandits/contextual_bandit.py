@@ -1,8 +1,9 @@
-"""Thompson sampling over shrunk estimates per (role, category), with forgetting and computed propensities.
+"""A contextual bandit: Thompson sampling by role and category, with forgetting and exact probabilities.
 
-Every reward tells something about its cell, its model and the pair (see `shrunk_rewards`): a new category starts from what
-is known of the models, and a new model from what is known of the others. The chance that a model's draw is the highest is
-computed by quadrature, and the choice is drawn from these chances: what is logged is true.
+A reward tells something about its cell, its model and the pair of both (see `shrunk_rewards`), so that a new category
+starts from what is known of the models, and a new model from what is known of the others. The probability that a
+model's draw is the highest is computed by quadrature, and the choice is drawn from these probabilities, which are
+logged.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class ContextualBanditConfig:
 
 
 class ContextualBandit:
-    """Models that may still be the best are drawn as often as they may be."""
+    """A bandit that draws each model with its probability of being the best one in the cell, by the rewards so far."""
 
     name = "contextual_bandit"
     version = "1"
@@ -51,12 +52,12 @@ class ContextualBandit:
         return role, category
 
     def cell_rows(self, contexts: Contexts) -> np.ndarray:
-        """int [n]: the row of the statistics for each context; one beyond the last for cells that were never seen."""
+        """Returns int [n]: each context's row in the statistics; one beyond the last for cells never seen."""
         cells = zip(contexts.role.tolist(), contexts.category.tolist(), strict=True)
         return np.array([self.statistics.cells.get(cell, len(self.statistics.cells)) for cell in cells], int)
 
     def estimates(self, rows: np.ndarray, models: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and standard deviation [rows, models] of what each model is believed to earn."""
+        """Returns mean and standard deviation [rows, models] of the rewards estimated in these rows of the statistics."""
         config = self.config
         key = (self.statistics, self.statistics.version, models)
         if self.cached is None or self.cached_for != key:
@@ -85,17 +86,17 @@ class ContextualBandit:
         return np.ones(len(contexts.role))
 
     def update(self, contexts: Contexts, model: Sequence[str] | np.ndarray, reward: np.ndarray) -> None:
-        """Learns from rows in their order."""
+        """Learns the rewards [n] of the chosen models, row by row in their order."""
         rows = zip(contexts.role, contexts.category, model, np.atleast_1d(reward), strict=True)
         for role, category, name, value in rows:
             self.statistics.add(self.cell(str(role), str(category)), str(name), float(value))
 
 
 def chance_of_highest(mean: np.ndarray, deviation: np.ndarray, eligible: np.ndarray) -> np.ndarray:
-    """[n, models]: the chance that the model's normal draw is the highest among the eligible ones.
+    """Returns [n, models]: the probability that a model's normal draw is the highest among the eligible models'.
 
-    Sums, over a grid that is fine wherever a model's belief is, the chance that the draw falls between two points and
-    all others below.
+    It is a sum over a grid, fine wherever some model's distribution lies: the probability that the draw falls between
+    two points and all other draws fall below.
     """
     # Whoever cannot reach what another is sure to reach has a chance below 1e-6, taken as none.
     sure = np.where(eligible, mean - REACH * deviation, -np.inf).max(axis=1, keepdims=True)
@@ -117,7 +118,7 @@ def highest_of_few(mean: np.ndarray, deviation: np.ndarray, contends: np.ndarray
 
 
 def normal_below(x: np.ndarray) -> np.ndarray:
-    """The standard normal distribution function, to 1e-7 (Abramowitz and Stegun 26.2.17)."""
+    """Returns the standard normal distribution function at `x`, to within 1e-7 (Abramowitz and Stegun 26.2.17)."""
     t = 1 / (1 + 0.2316419 * np.abs(x))
     tail = t * (0.319381530 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429))))
     upper = np.exp(-0.5 * x**2) / np.sqrt(2 * np.pi) * tail

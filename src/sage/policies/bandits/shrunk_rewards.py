@@ -1,9 +1,9 @@
-"""What every model is believed to earn in every cell, from counts and totals: cell, model and deviation as random effects.
+"""Estimated rewards of every model in every cell, from counts and sums, with random effects of cell, model and pair.
 
-A reward is the mean of all, plus the cell's difference (easy or hard for everyone), the model's, and the pair's own
-deviation, plus noise. How much models and pairs vary, compared with noise, is estimated from the same counts (EM), so
-that with one cell, or cells that are alike, all rewards of a model count together. Noise is that of a coin with the
-cell's mean, unless given.
+A reward is the overall mean, plus the cell's difference (tasks that are easy or hard for every model), the model's, and
+the pair's, plus noise. The variances of models and pairs relative to the noise are estimated from the same counts (EM),
+so that in a single cell, or in cells that are alike, all rewards of a model count together. The noise is that of a coin
+with the cell's mean, unless it is given.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LEAST_CHANCE = 0.02  # of a coin whose noise is taken
 
 
 class Effects(NamedTuple):
-    """What one step of the estimation hands to the next."""
+    """The state between two estimation steps: the models' effects, and how strongly pairs and models are shrunk."""
 
     model: np.ndarray  # [models] differences from the mean of all
     pair_strength: float  # trials
@@ -27,7 +27,7 @@ class Effects(NamedTuple):
 
 
 class ShrunkRewards(NamedTuple):
-    """Rows: the cells, then one that was never seen."""
+    """Estimated rewards; rows are the cells, then one for a cell that was never seen."""
 
     mean: np.ndarray  # [cells + 1, models]
     deviation: np.ndarray  # [cells + 1, models], without what is common to the models of a cell
@@ -43,7 +43,11 @@ def shrink_rewards(
     noise: float | None = None,
     start: Effects | None = None,
 ) -> ShrunkRewards:
-    """From counts and totals [cells, models]; goes on from `start`, which a few more counts ago was found."""
+    """Returns the estimates for counts and reward sums [cells, models].
+
+    `prior` says how strongly to shrink before any reward was seen; `noise` is the standard deviation of one reward
+    (None: a coin's). `start`, the effects of an earlier call with slightly fewer counts, saves steps.
+    """
     nothing = np.zeros((1, counts.shape[1]))
     count, total = np.concatenate([counts, nothing]), np.concatenate([totals, nothing])
     overall = (total.sum() + prior_mean) / (count.sum() + 1)

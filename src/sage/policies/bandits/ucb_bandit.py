@@ -1,4 +1,4 @@
-"""UCB1 (Auer, Cesa-Bianchi, Fischer 2002): the baseline that looks at no context."""
+"""The UCB1 bandit (Auer, Cesa-Bianchi, Fischer 2002), a baseline that ignores the context."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ EVERYWHERE = ("", "")
 
 
 class UCB1:
-    """Takes the model with the highest upper bound; ties are split evenly, and `exploration` is mixed in on top."""
+    """A bandit that takes the model with the highest upper confidence bound, untried models first.
+
+    Ties are split evenly. A share `exploration` of the probability is spread evenly over all eligible models.
+    """
 
     name = "ucb1"
     version = "1"
@@ -40,6 +43,6 @@ class UCB1:
         return np.ones(len(contexts.role))
 
     def update(self, contexts: Contexts, model: Sequence[str] | np.ndarray, reward: np.ndarray) -> None:
-        """Learns from rows in their order."""
+        """Learns the rewards [n] of the chosen models, row by row in their order."""
         for name, value in zip(model, np.atleast_1d(reward), strict=True):
             self.statistics.add(EVERYWHERE, str(name), float(value))

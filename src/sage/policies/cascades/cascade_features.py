@@ -1,4 +1,4 @@
-"""What a cascade's state looks like to those who learn: a number for the whole history, and a few for its parts."""
+"""Numeric descriptions of a cascade's state for learners: a code for the whole history, and a summary of its parts."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ MOST_MODELS = 24  # whose histories fit into the digits of a float
 
 
 def history_codes(order: np.ndarray, verdict: np.ndarray) -> np.ndarray:
-    """int64 [n]: which models were tried, what was said of each, and whose answer would be taken.
+    """Returns int64 [n]: one number for the tried models, the verdict on each, and the model whose answer is taken.
 
-    The order of the attempts plays no other part: given the task it changes nothing in what is still to come.
+    The order of attempts plays no other part, because for a given task it does not change later outcomes. Raises
+    ValueError for more than MOST_MODELS models.
     """
     num_models = order.shape[1]
     if num_models > MOST_MODELS:
@@ -24,7 +25,11 @@ def history_codes(order: np.ndarray, verdict: np.ndarray) -> np.ndarray:
 
 
 def summaries(states: CascadeStates, cells: Cells, mean_cost: np.ndarray) -> np.ndarray:
-    """float64 [n, width]: the parts of the history, how dear the attempts were for these models, and the cell."""
+    """Returns float64 [n, width]: the parts of the history, the cost surprise, and the cell as one-hot.
+
+    For each model there is accepted, rejected, tried without a verdict, and taken; then the number of accepted answers,
+    if there is any, and the log of the money spent over its usual amount (`mean_cost` [models], USD).
+    """
     order, verdict = states.order, states.verdict
     tried = order > 0
     accepted, rejected = tried & (verdict == ACCEPTED), tried & (verdict == REJECTED)

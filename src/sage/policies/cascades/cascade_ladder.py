@@ -15,7 +15,10 @@ from sage.policies.policy import RoutingPolicy, select_rows, with_exploration
 
 @dataclass(frozen=True)
 class LadderCascade:
-    """Tries its models one after the other until the verifier accepts; of a single model it is that model alone."""
+    """A cascade that tries its models in order until the verifier accepts an answer.
+
+    Raises ValueError for an empty ladder or a repeated model.
+    """
 
     ladder: tuple[str, ...]
     name: str = "ladder"
@@ -27,9 +30,10 @@ class LadderCascade:
         object.__setattr__(self, "version", hashlib.sha256(json.dumps(self.ladder).encode()).hexdigest()[:12])
 
     def step_probabilities(self, states: CascadeStates, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
-        """The first rung that may be tried, unless an answer was accepted; where no rung is left, it stops.
+        """Returns [n, models + 1] with all probability on the first eligible model of the ladder.
 
-        Where stopping is not possible and no rung may be tried, every eligible model has the same chance.
+        After an accepted answer, or if no model of the ladder is left, it is on stopping; if stopping is not possible
+        either, all eligible models have the same chance.
         """
         rungs = [models.index(model) for model in self.ladder if model in models]
         preference = np.zeros(eligible.shape)
@@ -40,7 +44,7 @@ class LadderCascade:
 
 @dataclass(frozen=True)
 class LadderByRole:
-    """A ladder for every role that has one; tasks of other roles stop, and try any model if they must."""
+    """A ladder for each role that has one; tasks of other roles stop, or try any model if they cannot stop yet."""
 
     ladders: Mapping[str, tuple[str, ...]]
     name: str = "ladder"
@@ -60,7 +64,7 @@ class LadderByRole:
 
 @dataclass(frozen=True)
 class SingleAttempt:
-    """A routing policy as a cascade: its model answers, and that is the end."""
+    """A routing policy as a cascade of one attempt."""
 
     policy: RoutingPolicy
 
@@ -73,7 +77,7 @@ class SingleAttempt:
         return self.policy.version
 
     def step_probabilities(self, states: CascadeStates, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
-        """In states that it would not come to, such as more than one attempt, it stops too."""
+        """Returns [n, models + 1]: the policy's probabilities before the first attempt, and stopping after it."""
         chosen = np.zeros(eligible.shape)
         first = states.order.sum(axis=1) == 0
         contexts = select_rows(states.contexts, first)
@@ -84,7 +88,10 @@ class SingleAttempt:
 
 @dataclass(frozen=True)
 class ExploringCascade:
-    """Another cascade, of which a share of the steps is drawn evenly among what is possible."""
+    """Another cascade, mixed with even chances of all eligible actions; these have the weight `exploration`.
+
+    Raises ValueError unless `exploration` lies between 0 and 1.
+    """
 
     base: CascadePolicy
     exploration: float
@@ -106,7 +113,11 @@ class ExploringCascade:
 
 
 def highest_eligible(scores: np.ndarray, eligible: np.ndarray) -> np.ndarray:
-    """[n, actions]: all on the highest score; where no eligible action has one, equal chances of models, or the stop."""
+    """Returns [n, actions] with all probability on the eligible action that has the highest score.
+
+    Where no eligible action has a score above minus infinity, it is on stopping (the last column) if that is eligible,
+    and else even over the eligible models.
+    """
     scores = np.where(eligible, scores, -np.inf)
     chosen = np.zeros(eligible.shape)
     chosen[np.arange(len(chosen)), scores.argmax(axis=1)] = 1.0

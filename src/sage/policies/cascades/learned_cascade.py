@@ -1,4 +1,4 @@
-"""A cascade that was learned: the value of every action by the history of a task, as one file keeps it."""
+"""A learned cascade, as one file keeps it: values of actions by the history of a task."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ OTHER = "other_"  # before the names of the other cascade's arrays
 
 @dataclass(eq=False, kw_only=True)
 class LearnedCascade:
-    """Takes the action with the highest value; one that has none, or a history without any, is not known: it stops.
+    """A cascade that takes the eligible action with the highest value, and stops where no action has one.
 
-    The value is a linear function of the state's summary, one for each number of attempts, plus the entry of its history. A limit
-    on quality or cost may lie between two such cascades: then a share of the tasks, by their hash, goes to each.
+    A value is a linear function of the state's summary (one for each number of attempts) plus the entry of the state's
+    history. Under a limit on quality or cost there may be two such cascades; `share` of the tasks, by hash of their id,
+    go to this one and the rest to `other`. Raises ValueError for arrays of the wrong shape.
     """
 
     kind: ClassVar[str] = "cascade"
@@ -65,13 +66,16 @@ class LearnedCascade:
         return own | ({} if self.other is None else {"other_price": self.other.price, "share": self.share})
 
     def decides(self, task_ids: np.ndarray) -> np.ndarray:
-        """bool [n]: whether a task is this cascade's and not the other's."""
+        """Returns bool [n]: the tasks that this cascade decides; all of them without an `other` one."""
         if self.other is None:
             return np.ones(len(task_ids), bool)
         return np.array([hash_task(task) < self.share * 2.0**64 for task in task_ids.tolist()], bool)
 
     def step_probabilities(self, states: CascadeStates, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
-        """All on the best known action; attempts of models that it does not know are as if they had not been made."""
+        """Returns [n, models + 1] with all probability on the best known eligible action.
+
+        Attempts of models that the cascade does not know are ignored.
+        """
         if self.other is not None:
             alone = replace(self, other=None).step_probabilities(states, models, eligible)
             theirs = self.other.step_probabilities(states, models, eligible)
@@ -86,7 +90,10 @@ class LearnedCascade:
         return highest_eligible(scores, eligible)
 
     def action_values(self, states: CascadeStates) -> np.ndarray:
-        """[n, models + 1] of states in the cascade's own columns; minus infinity where nothing is known."""
+        """Returns [n, models + 1]: the value of every action; minus infinity where it is not known.
+
+        Columns of `states` and of the result are the cascade's own models.
+        """
         code = history_codes(states.order, states.verdict)
         place = np.minimum(np.searchsorted(self.codes, code), len(self.codes) - 1)
         found = np.where((self.codes[place] == code)[:, None], self.values[place], -np.inf)

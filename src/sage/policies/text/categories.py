@@ -1,4 +1,4 @@
-"""Categories inferred from texts, where a caller gives none: by those that other callers gave, and only where that is sure."""
+"""Categories inferred from texts where callers give none, learned from the categories that other callers gave."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ACCURACY = 0.9  # of inferred categories, on tasks left out; less sure ones are 
 
 @dataclass(frozen=True, eq=False)
 class Categorizer:
-    """Scores of every category for a text; none is inferred where the highest is below the floor."""
+    """A classifier of texts into categories; it infers none where the highest score is below `floor`."""
 
     names: tuple[str, ...]
     model: TextModel  # one target for each name
@@ -27,7 +27,7 @@ class Categorizer:
     share: float  # of texts with an inferred category, likewise
 
     def infer(self, contexts: Contexts) -> np.ndarray:
-        """text [n]; '' where there is no text, or none is sure."""
+        """Returns text [n]: the inferred category; '' where a row has no text or no category scores high enough."""
         found = np.full(len(contexts.role), "", dtype=object)
         rows = np.flatnonzero(has_text(contexts))
         if len(rows):
@@ -42,7 +42,10 @@ class Categorizer:
 
 
 def with_categories(categorizer: Categorizer | None, contexts: Contexts) -> Contexts:
-    """With an inferred category in rows that have none."""
+    """Returns contexts whose empty categories are filled with inferred ones.
+
+    Without a categorizer or without texts they are the same contexts.
+    """
     if categorizer is None or contexts.text is None or (contexts.category != "").all():
         return contexts
     blank = np.flatnonzero(contexts.category == "")
@@ -52,7 +55,10 @@ def with_categories(categorizer: Categorizer | None, contexts: Contexts) -> Cont
 
 
 def learn_categories(contexts: Contexts, *, seed: int = 0) -> Categorizer | None:
-    """From rows whose caller gave a category; None where there are too few, or none can be inferred at ACCURACY."""
+    """Learns a categorizer from the rows that have a text and whose caller gave a category.
+
+    Returns None for fewer than LEAST_TASKS tasks or two categories, or if no floor reaches ACCURACY on held-out tasks.
+    """
     given = (contexts.category != "") & (contexts.features[:, COLUMN["category_known"]] > 0)
     rows = np.flatnonzero(given & has_text(contexts))
     names, truth = np.unique(contexts.category[rows], return_inverse=True)
@@ -76,7 +82,7 @@ def learn_categories(contexts: Contexts, *, seed: int = 0) -> Categorizer | None
 
 
 def least_floor(score: np.ndarray, right: np.ndarray) -> float | None:
-    """The lowest score from which on at least ACCURACY of the rows are right."""
+    """Returns the lowest score at or above which at least ACCURACY of the rows are `right`; None if there is none."""
     order = np.argsort(-score, kind="stable")
     share = np.cumsum(right[order]) / np.arange(1, len(order) + 1)
     good = np.flatnonzero(share >= ACCURACY)

@@ -1,4 +1,4 @@
-"""Texts as vectors, by the user's own ONNX model and tokenizer: the extra `embed`, which nothing else of sage needs."""
+"""Texts as vectors, computed by the user's own ONNX model and tokenizer (extra `embed`)."""
 
 from __future__ import annotations
 
@@ -21,12 +21,15 @@ MOST_TOKENS = 256
 
 
 class EmbeddingError(ValueError):
-    """Files that cannot embed a text: the sentence names the file, what is wrong and what to do."""
+    """Files or packages that cannot embed a text; the message names the file, what is wrong and what to do."""
 
 
 @dataclass(frozen=True, eq=False)
 class Embedder:
-    """Means of a model's token vectors, of length 1. A text is embedded alone, so that others never change its vector."""
+    """An ONNX model with its tokenizer, which turns a text into a vector of length 1: the mean of its token vectors.
+
+    Every text is embedded alone, so that its vector does not depend on other texts.
+    """
 
     model: Path
     tokenizer: Path
@@ -36,7 +39,11 @@ class Embedder:
 
     @classmethod
     def of(cls, model: Path, tokenizer: Path, folder: Path | None = None) -> Embedder:
-        """Reads both files, and tries them on a text."""
+        """Hashes both files and embeds a first text with them.
+
+        Raises EmbeddingError if a file is missing or cannot embed a text. With `folder`, files of these names are read
+        from there.
+        """
         files = located(model, folder), located(tokenizer, folder)
         for path in files:
             if not path.is_file():
@@ -47,7 +54,10 @@ class Embedder:
 
     @classmethod
     def from_options(cls, options: dict[str, str], folder: Path) -> Embedder:
-        """The files that a checkpoint names, or those in its own folder; refuses files with other content."""
+        """Opens the files that a checkpoint names; a model file of that name in the checkpoint's `folder` comes first.
+
+        Raises EmbeddingError if a file is missing or its content is not the one that the policy was learned with.
+        """
         model, tokenizer = Path(options["model"]), Path(options["tokenizer"])
         found = cls.of(model, tokenizer, folder if located(model, folder).is_file() else None)
         for path, own, learned in (
@@ -62,14 +72,18 @@ class Embedder:
         return found
 
     def options(self) -> dict[str, str]:
-        """What a checkpoint keeps: where the files were, and what is in them."""
+        """Returns the paths and sha256 of both files as texts, for a checkpoint."""
         return {name: str(getattr(self, name)) for name in ("model", "tokenizer", "model_sha256", "tokenizer_sha256")}
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
-        """float32 [n, width]"""
+        """Returns the vectors of texts, float32 [n, width]."""
         return np.stack([self.vector(text) for text in texts])
 
     def vector(self, text: str) -> np.ndarray:
+        """Returns the vector of one text, float32 [width], of length 1.
+
+        Raises EmbeddingError if the model needs other inputs, fails, or returns no vector of finite numbers.
+        """
         session, tokens = self.loaded
         found = tokens.encode(text[:SCANNED])
         ids = found.ids or [0]  # a text without any token
@@ -89,6 +103,10 @@ class Embedder:
 
     @cached_property
     def loaded(self) -> tuple[InferenceSession, Tokenizer]:
+        """Loads the model and the tokenizer at the first use.
+
+        Raises EmbeddingError if a package is not installed or a file cannot be read.
+        """
         try:
             from onnxruntime import InferenceSession, SessionOptions
             from tokenizers import Tokenizer
@@ -110,7 +128,10 @@ class Embedder:
 
 @dataclass(frozen=True)
 class EmbeddingErrors:
-    """Turns whatever goes wrong into a sentence: the errors of onnxruntime and tokenizers have no class of their own."""
+    """A context manager that turns any exception inside it into an EmbeddingError with a given sentence and fix.
+
+    The errors of onnxruntime and tokenizers have no class of their own.
+    """
 
     what: str
     fix: str

@@ -1,4 +1,4 @@
-"""What the text of a task says about numbers: ridge regression on kernel features of its words, with NumPy alone."""
+"""Predictions of numbers from a task's text: ridge regression on kernel features of its words, with NumPy alone."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TextKernel(ABC):
-    """A Gaussian kernel over texts and their numbers: how near they are to the landmarks, some of those learned from."""
+    """A Gaussian kernel over texts and their numeric features, evaluated at landmarks (some of the training texts)."""
 
     marks: ClassVar[tuple[str, ...]]  # the arrays that the texts of the landmarks are kept in
     numbers: np.ndarray  # float64 [landmarks, NUMBERS], centred and scaled
@@ -39,17 +39,17 @@ class TextKernel(ABC):
     @property
     @abstractmethod
     def landmarks(self) -> np.ndarray:
-        """float32 [width, landmarks], vectors of length 1."""
+        """Returns float32 [width, landmarks]: the landmarks' vectors, each of length 1."""
 
     @abstractmethod
     def products(self, texts: np.ndarray) -> np.ndarray:
-        """[n, landmarks]: cosines between the vectors of texts and landmarks."""
+        """Returns [n, landmarks]: the cosines between the vectors of `texts` and those of the landmarks."""
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {name: getattr(self, name) for name in (*self.marks, "numbers", "centre", "scale")}
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """What the arrays must look like."""
+        """Returns the shapes that arrays must have, by name of the array."""
         return {"numbers": (self.num_landmarks, len(NUMBERS)), "centre": (len(NUMBERS),), "scale": (len(NUMBERS),)}
 
     @property
@@ -57,7 +57,7 @@ class TextKernel(ABC):
     def num_landmarks(self) -> int: ...
 
     def nearness(self, contexts: Contexts) -> np.ndarray:
-        """float64 [n, landmarks], 1 for a text that is the landmark."""
+        """Returns float64 [n, landmarks]: the kernel of every text with every landmark; 1 if they are the same."""
         assert contexts.text is not None
         numbers = (raw_numbers(contexts) - self.centre) / self.scale
         squares = (numbers**2).sum(axis=1)[:, None] + self.squares[None] - 2 * numbers @ self.numbers.T
@@ -68,7 +68,10 @@ class TextKernel(ABC):
         return (self.numbers**2).sum(axis=1)
 
     def whitening(self) -> np.ndarray:
-        """float64 [landmarks, axes]: with it, products of nearness are the kernel, exact on the landmarks (Nystrom)."""
+        """Returns float64 [landmarks, axes]: the matrix that turns nearness into kernel features.
+
+        The products of two texts' features are then their kernel, exactly so for landmarks (Nystrom's method).
+        """
         texts = self.landmarks.T.astype(np.float64)
         squares = self.squares[:, None] + self.squares[None] - 2 * self.numbers @ self.numbers.T
         sizes, axes = np.linalg.eigh(np.exp(texts @ texts.T - 1 - squares / 2))
@@ -78,7 +81,7 @@ class TextKernel(ABC):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class WordKernel(TextKernel):
-    """Compares hashed words."""
+    """A text kernel that compares hashed words."""
 
     marks: ClassVar[tuple[str, ...]] = ("words", "ends")
     words: np.ndarray  # uint16: hashed words of the landmarks, one after the other
@@ -106,7 +109,7 @@ class WordKernel(TextKernel):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class EmbeddingKernel(TextKernel):
-    """Compares the vectors of a model; hashed words are no text to it."""
+    """A text kernel that compares embedding vectors; it needs texts and cannot read hashed words."""
 
     marks: ClassVar[tuple[str, ...]] = ("embedded",)
     embedded: np.ndarray  # float32 [landmarks, width]
@@ -131,7 +134,10 @@ class EmbeddingKernel(TextKernel):
 def fit_kernel(
     contexts: Contexts, *, embedder: Embedder | None = None, num_landmarks: int = NUM_LANDMARKS, seed: int = 0
 ) -> TextKernel:
-    """Takes landmarks, one per task, and scales from the given rows; outcomes are not looked at."""
+    """Chooses landmarks at random, at most one per task, and computes centre and scale of the numeric features.
+
+    Outcomes play no part. With an `embedder` the kernel compares embeddings, otherwise hashed words.
+    """
     _, first = np.unique(contexts.task_id, return_index=True)
     chosen = np.random.default_rng(seed).permutation(first)[:num_landmarks]
     raw = raw_numbers(contexts)
@@ -153,7 +159,7 @@ def raw_numbers(contexts: Contexts) -> np.ndarray:
 
 
 def word_rows(texts: Sequence[str | np.ndarray] | np.ndarray) -> np.ndarray:
-    """float32 [n, BUCKETS]"""
+    """Returns float32 [n, BUCKETS]: a vector of hashed words for each text."""
     rows = np.zeros((len(texts), BUCKETS), np.float32)
     for row, text in zip(rows, texts, strict=True):
         buckets, values = word_vector(words_of(text))
@@ -162,14 +168,14 @@ def word_rows(texts: Sequence[str | np.ndarray] | np.ndarray) -> np.ndarray:
 
 
 def has_text(contexts: Contexts, embedder: Embedder | None = None) -> np.ndarray:
-    """bool [n]: a text or hashed words; for an embedder, a text."""
+    """Returns bool [n]: the rows with a text or hashed words; with an embedder, only those with a text."""
     if contexts.text is None:
         return np.zeros(len(contexts.role), bool)
     return np.array([len(text) > 0 and (embedder is None or isinstance(text, str)) for text in contexts.text], bool)
 
 
 class RidgePath:
-    """Least squares with a penalty on everything but the mean, for any strength of the penalty."""
+    """A ridge regression of targets on features for any strength of the penalty; the mean is not penalized."""
 
     def __init__(self, features: np.ndarray, targets: np.ndarray) -> None:
         self.centre, self.mean = features.mean(axis=0), targets.mean(axis=0)
@@ -179,16 +185,17 @@ class RidgePath:
         self.products = self.axes.T @ (centred.T @ (targets - self.mean))
 
     def weights(self, strengths: np.ndarray | float) -> np.ndarray:
-        """[features, targets]; one strength, or one for each target."""
+        """Returns [features, targets] for one penalty strength, or for one per target."""
         penalty = self.sizes[:, None] + np.broadcast_to(strengths, self.mean.shape)[None]
         return self.axes @ (self.products / penalty)
 
     def predict(self, features: np.ndarray, strengths: np.ndarray | float) -> np.ndarray:
+        """Returns the predicted targets [n, targets] for features [n, features]."""
         return (features - self.centre) @ self.weights(strengths) + self.mean
 
 
 class Folds(NamedTuple):
-    """Regressions that have each not seen one fold of the rows."""
+    """Cross-fitted ridge regressions: one per fold, fitted on the rows of all other folds."""
 
     features: np.ndarray
     targets: np.ndarray
@@ -196,18 +203,22 @@ class Folds(NamedTuple):
 
     @classmethod
     def of(cls, features: np.ndarray, targets: np.ndarray, fold: np.ndarray) -> Folds:
+        """Fits one regression per distinct value of `fold` (int [n]) on the rows outside of that fold."""
         found = [fold == index for index in np.unique(fold)]
         paths = [(RidgePath(features[~left_out], targets[~left_out]), left_out) for left_out in found]
         return cls(features, targets, paths)
 
     def strengths(self, group: np.ndarray) -> np.ndarray:
-        """float64 [targets]: those with the least squared error on folds left out; the same for all targets of a group."""
+        """Returns float64 [targets]: the penalty strengths of RIDGES with the least squared error on held-out folds.
+
+        All targets with the same number in `group` (int [targets]) share one strength.
+        """
         errors = [((self.predict(strength) - self.targets) ** 2).sum(axis=0) for strength in RIDGES]
         of_group = np.array([np.bincount(group, error) for error in errors])
         return np.array(RIDGES)[of_group.argmin(axis=0)][group]
 
     def predict(self, strengths: np.ndarray | float) -> np.ndarray:
-        """[n, targets]: every row by the regression that has not seen it."""
+        """Returns [n, targets]: every row's prediction by the regression that has not seen the row."""
         predicted = np.zeros_like(self.targets)
         for path, left_out in self.paths:
             predicted[left_out] = path.predict(self.features[left_out], strengths)
@@ -216,7 +227,7 @@ class Folds(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TextModel:
-    """Numbers from texts and cells, as they are served."""
+    """A fitted regression of numbers on texts and cells, in the form that serves."""
 
     kernel: TextKernel
     near: np.ndarray  # float64 [landmarks, targets]
@@ -229,7 +240,7 @@ class TextModel:
         return cls(kernel, whitening @ weights[:axes], weights[axes:], path.mean - path.centre @ weights)
 
     def predict(self, contexts: Contexts, cell: np.ndarray) -> np.ndarray:
-        """float64 [n, targets]; a cell that was never seen adds nothing."""
+        """Returns float64 [n, targets] for rows in the given cells (int [n]); a cell never seen adds nothing."""
         known = (cell >= 0) & (cell < len(self.cell))
         of_cell = self.cell[np.where(known, cell, 0)] * known[:, None] if len(self.cell) else 0.0
         return self.kernel.nearness(contexts) @ self.near + of_cell + self.bias
@@ -248,7 +259,7 @@ class TextModel:
         return cls(kernel, *(arrays[name] for name in MODEL_ARRAYS))
 
     def shapes(self, num_cells: int, num_targets: int) -> dict[str, tuple[int, ...]]:
-        """What the arrays must look like."""
+        """Returns the shapes that arrays must have for these numbers of cells and targets, by name of the array."""
         return self.kernel.shapes() | {
             "near": (self.kernel.num_landmarks, num_targets),
             "cell": (num_cells, num_targets),
@@ -257,5 +268,5 @@ class TextModel:
 
 
 def one_hot(cell: np.ndarray, num_cells: int) -> np.ndarray:
-    """float64 [n, cells]; nothing for a cell never seen."""
+    """Returns float64 [n, cells] with a one in the column of each row's cell; zeros for a cell out of range."""
     return (cell[:, None] == np.arange(num_cells)[None]).astype(np.float64)

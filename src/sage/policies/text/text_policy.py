@@ -1,4 +1,4 @@
-"""A policy that reads the text of a task, and is the category table wherever text was not shown to be better."""
+"""A policy that reads the text of a task, and decides by the category table where text was not shown to be better."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ BIN_ARRAYS = ("edges", "mean", "deviation")
 
 @dataclass(eq=False, kw_only=True)
 class TextPolicy(LearnedPolicy):
-    """Takes the model with the highest predicted worth, quality less cost at `usd_worth`; how sure that is was measured."""
+    """A text policy: it takes the model with the highest predicted worth, which is quality less cost times `usd_worth`.
+
+    Its confidence was measured on held-out tasks, in bins of the margin over the incumbent.
+    """
 
     kind: ClassVar[str] = "text"
     table: CellPolicy  # decides without a text, and where the bins below are None
@@ -40,7 +43,10 @@ class TextPolicy(LearnedPolicy):
         return self.table.cells
 
     def predicted(self, contexts: Contexts) -> np.ndarray:
-        """[n, models] the worth of every model; predictions are kept, as choice and confidence both ask for them."""
+        """Returns [n, models]: the predicted worth of every model.
+
+        Predictions for the latest contexts are kept, because a choice and its confidence both need them.
+        """
         latest = self.latest
         if latest is None or latest[0] is not contexts:
             latest = self.latest = contexts, self.model.predict(contexts, self.cells.index(contexts))
@@ -48,13 +54,17 @@ class TextPolicy(LearnedPolicy):
         return quality - self.usd_worth * cost if cost.shape[1] else quality
 
     def at(self, usd_worth: float) -> TextPolicy:
-        """The same policy at another operating point; how sure it is was measured at its own."""
+        """Returns the same policy with another worth of a dollar; its confidence stays as it was measured."""
         policy = replace(self, usd_worth=usd_worth)
         policy.latest = self.latest
         return policy
 
     def rows_of(self, contexts: Contexts, bins: MarginBins | None) -> np.ndarray:
-        """int64: the rows that these bins are about, and that have a text."""
+        """Returns int64: the indices of the rows that have a text and to which `bins` apply.
+
+        These are rows of known categories for `self.known`, and rows of new categories in known roles for `self.new`.
+        None has no rows.
+        """
         if bins is None or contexts.text is None:
             return np.zeros(0, np.int64)
         cell = self.cells.index(contexts)
@@ -122,7 +132,10 @@ class TextPolicy(LearnedPolicy):
         options: dict,
         folder: Path,
     ) -> TextPolicy:
-        """What `arrays` and `options` kept of a policy, in a file of this folder."""
+        """Rebuilds a policy from the arrays and options of a checkpoint; `folder` is that of the file.
+
+        Raises EmbeddingError if the policy embeds texts and the files of its model are missing or have changed.
+        """
         own: dict = {"name": name, "models": models, "training": training}
         of_table: dict = {key: options[key] for key in ("pessimism", "spread")}
         of_table |= {"next_tasks": np.zeros_like(arrays["table_mean"])}  # of files from before there was one
@@ -139,10 +152,11 @@ class TextPolicy(LearnedPolicy):
 
 
 def bins_from(arrays: dict[str, np.ndarray], part: str, spread: float | None) -> MarginBins | None:
-    """What `arrays` and `options` kept of them."""
+    """Rebuilds the bins named `part` ("known" or "new") from a checkpoint's arrays; None if `spread` is None."""
     own: dict = {name: arrays[f"{part}_{name}"] for name in BIN_ARRAYS if f"{part}_{name}" in arrays}
     return None if spread is None else MarginBins(**own, spread=spread)
 
 
 def part_of(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    """Returns the arrays whose names begin with `prefix`, without the prefix."""
     return {name.removeprefix(prefix): values for name, values in arrays.items() if name.startswith(prefix)}
