@@ -1,4 +1,4 @@
-"""Decisions with their outcomes, out of the log and into one JSONL file that training and proof read."""
+"""The export of decisions and their outcomes from the log to one JSONL file."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ ENOUGH = 50  # rows: below it nothing can be proved, as everywhere in sage
 
 
 class ExportError(ValueError):
-    """Nothing that can be exported: the sentence says why and what to do."""
+    """An export without any usable row; the message says why and what to do."""
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written, and what was not."""
+    """Counts of the rows that an export wrote, and of those that it left out, by reason."""
 
     data_source: str
     rows: int  # with an outcome
@@ -48,10 +48,11 @@ def export(
     complete: bool = False,
     selection: Selection = EVERYTHING,
 ) -> Exported:
-    """Writes the rows of one source: the given one, or the strongest with at least 50 usable rows, or that with the most.
+    """Writes the rows of one data source to a JSONL file: the given one, or the strongest with at least 50 usable rows.
 
-    Decisions without an outcome are written too, and counted: the gate asks what they could change. With `complete`,
-    those without cost or latency count as such, time-outs excepted; otherwise they are written as they are.
+    If none has 50, the source with the most usable rows is written. Decisions without an outcome are written too, and
+    counted, because the gate asks what they could change. With `complete`, outcomes without cost or latency count as
+    missing unless they are time-outs. Raises ExportError if there is nothing to export.
     """
     if data_source is not None and data_source not in DATA_SOURCES:
         raise ExportError(f"data_source={data_source!r} must be one of {', '.join(DATA_SOURCES)}")
@@ -82,13 +83,17 @@ def export(
 
 
 def strongest(counts: Counter[str], ready: Counter[str]) -> str | None:
-    """The strongest source with enough rows, else the one with the most."""
+    """Returns the strongest source with at least ENOUGH usable rows, else the one with the most.
+
+    Returns None if there is no row at all.
+    """
     present = [source for source in STRONGEST_FIRST if counts[source]]
     enough = [source for source in present if ready[source] >= ENOUGH]
     return enough[0] if enough else max(present, key=lambda source: ready[source], default=None)
 
 
 def passed_over(chosen: str, counts: Counter[str], ready: Counter[str]) -> str:
+    """Returns a sentence about the stronger sources that were not chosen; '' if there are none."""
     stronger = [s for s in STRONGEST_FIRST[: STRONGEST_FIRST.index(chosen)] if counts[s]]
     if not stronger:
         return ""
@@ -121,7 +126,7 @@ def before(
 
 
 def why_missing(decision: Decision, outcome: Outcome | None, complete: bool) -> str:
-    """Empty where the row can be learned from."""
+    """Returns why a row cannot be learned from; '' if it can."""
     if outcome is None:
         return NO_OUTCOME
     if not is_seen(outcome):
@@ -133,7 +138,7 @@ def why_missing(decision: Decision, outcome: Outcome | None, complete: bool) -> 
 
 
 def shadow_alone(outcome: Outcome | None) -> Outcome | None:
-    """What is left of an outcome that is not usable: that of the second model."""
+    """Returns an outcome with nothing but its shadow's part; None if it has no shadow."""
     if outcome is None or outcome.shadow is None:
         return None
     return Outcome(decision_id=outcome.decision_id, time=outcome.time, shadow=outcome.shadow)
@@ -142,7 +147,10 @@ def shadow_alone(outcome: Outcome | None) -> Outcome | None:
 def blank_unusable(
     rows: Iterator[JoinedCalls], missing: Counter[str], complete: bool, where: Path
 ) -> Iterator[tuple[Decision, Outcome | None]]:
-    """Every row; those without a usable outcome have none, and are counted by reason."""
+    """Returns every row, with the outcome replaced by None (or by its shadow's part alone) where it is not usable.
+
+    Such rows are counted in `missing` by reason. Raises ExportError if no row has a usable outcome.
+    """
     found = False
     for decision, outcome, unknown in rows:
         reason = unknown or why_missing(decision, outcome, complete)

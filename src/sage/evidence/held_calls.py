@@ -1,8 +1,8 @@
-"""Calls in which a session kept its model: nothing was chosen, so they count with the decision that drew the model.
+"""Calls in which a session kept its model: no choice was made, so they count with the decision that drew the model.
 
-A drawn decision and the calls that follow it are one row. Their costs and retries add up. Quality and latency are means, so that every
-answer counts the same and a quality stays between 0 and 1; a call that timed out has quality 0. If the outcome of one call is
-missing, that of the row is: the calls that were reported need not be like those that were not.
+A drawn decision and the calls that follow it are one row. Their costs and retries add up. Quality and latency are
+means, so that every answer counts the same and a quality stays between 0 and 1; a call that timed out has quality 0. If
+the outcome of one call is missing, that of the row is, because the reported calls need not be like the others.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Row = tuple[Decision, Outcome | None]
 
 
 class JoinedCalls(NamedTuple):
-    """A decision with the outcome of all calls that count with it; `missing` says why that is None."""
+    """A decision with the joint outcome of all calls that count with it; `missing` says why the outcome is None."""
 
     decision: Decision
     outcome: Outcome | None
@@ -33,7 +33,10 @@ class JoinedCalls(NamedTuple):
 
 
 class HeldCalls:
-    """The held calls of a log by the decision that they follow. Add every row in the order of the log, then ask for `rows`."""
+    """The held calls of a log, grouped by the decision that drew their model.
+
+    Give every row to `add` in the order of the log, then ask for `rows`.
+    """
 
     def __init__(self) -> None:
         self.drawn: set[str] = set()
@@ -44,6 +47,7 @@ class HeldCalls:
         self._links: dict[str, str] = {}  # held call -> who drew its model, '' if nobody knows
 
     def add(self, decision: Decision, outcome: Outcome | None) -> None:
+        """Takes one row of the log and finds the decision that drew its model."""
         answered_by = decision.model if outcome is None or outcome.model is None else outcome.model
         drawn_by = decision.id
         if decision.held:
@@ -64,9 +68,12 @@ class HeldCalls:
         return sum(len(outcomes) for drawn_by, outcomes in self.followers.items() if drawn_by in self.drawn)
 
     def rows(self, rows: Iterable[Row]) -> Iterator[JoinedCalls]:
-        """The drawn decisions with what came of all their calls. A held call of which the log does not say what it follows
-        is a decision with one candidate; one that follows a decision outside of these rows is left out, and counted. Rows
-        that were never added, as the log has grown meanwhile, are passed over."""
+        """Returns the drawn decisions, each with the joint outcome of all its calls.
+
+        A held call for which the log does not name an earlier decision becomes a decision with one candidate. One that
+        follows a decision outside of the added rows, or a step of a cascade, is left out and counted in `left_out`.
+        Rows that were never added are skipped.
+        """
         for decision, outcome in rows:
             drawn_by = self._links.get(decision.id)
             if decision.id in self.drawn:
@@ -80,7 +87,7 @@ class HeldCalls:
 
 
 def with_one_candidate(decision: Decision, outcome: Outcome | None) -> JoinedCalls:
-    """The same call with the only candidate that it had; an outcome of another model, to which it fell back, is none."""
+    """Returns the call as a decision with its model as the only candidate, without the outcome of another model."""
     made = replace(decision, candidates=(decision.model,), probabilities=(1.0,), shadow=None, shadow_probabilities=None)
     if outcome is not None and outcome.model not in (None, decision.model):
         return JoinedCalls(made, None, ANOTHER)
@@ -88,7 +95,11 @@ def with_one_candidate(decision: Decision, outcome: Outcome | None) -> JoinedCal
 
 
 def join_calls(decision: Decision, outcome: Outcome | None, followers: list[Outcome | None]) -> JoinedCalls:
-    """The outcome of the shadow is left out: it is one of a single call, and nobody knows what the others would have been."""
+    """Returns a decision with the joint outcome of its own call and of the held calls that follow it.
+
+    The outcome is None, with a reason, if that of a call is missing, or if only some calls have a cost or a latency.
+    The shadow's outcome is left out, because it belongs to a single call.
+    """
     if not followers:
         return JoinedCalls(decision, outcome)
     if outcome is None or not is_seen(outcome):
@@ -119,10 +130,11 @@ def join_calls(decision: Decision, outcome: Outcome | None, followers: list[Outc
 
 
 def is_seen(outcome: Outcome) -> bool:
-    """Tells whether the quality is known; a time-out is known to be worth nothing."""
+    """Returns True if the quality is known; a time-out counts as known."""
     return outcome.quality is not None or outcome.timed_out
 
 
 def sum_or_none(calls: list[Outcome], name: str) -> int | None:
+    """Returns the sum of a field over all calls; None if a call lacks it."""
     known = [getattr(call, name) for call in calls]
     return None if None in known else sum(known)

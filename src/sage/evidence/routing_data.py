@@ -1,4 +1,4 @@
-"""Logged decisions with their outcomes as arrays: what policies are learned from and judged by."""
+"""Logged decisions with their outcomes as arrays, from which policies are learned and on which they are evaluated."""
 
 from __future__ import annotations
 
@@ -27,13 +27,15 @@ log = logging.getLogger(__name__)
 
 
 class RoutingDataError(ValueError):
-    """A file of decisions that cannot be learned from: the sentence names the line and the fix."""
+    """A file of decisions that cannot be learned from; the message names the line and the fix."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RoutingData:
-    """One row per decision, over the union of the candidate models (sorted by name); read with `gaps`, also those of
-    which nobody reported an outcome."""
+    """One row per decision, over all models that were a candidate in any row (sorted by name).
+
+    Decisions without an outcome are among the rows only if they were read with `gaps`.
+    """
 
     contexts: Contexts
     models: tuple[str, ...]
@@ -56,16 +58,17 @@ class RoutingData:
     tenant: np.ndarray | None = None  # text [n]
 
     def __len__(self) -> int:
+        """Returns the number of decisions."""
         return len(self.action)
 
     @property
     def source(self) -> str:
-        """The data_source of all rows."""
+        """Returns the data_source that all rows share."""
         return str(self.data_source[0])
 
     @property
     def sha256(self) -> str:
-        """A hash of everything that the rows hold, whichever file they came from."""
+        """Returns a hash (hex) of everything that the rows hold, whichever file they came from."""
         digest = hashlib.sha256(json.dumps([self.models, self.features_version]).encode())
         besides = [] if self.shadows is None else [*self.shadows.columns]
         besides += [] if self.tasks is None or not any(self.tasks.opening) else [self.tasks.opening]
@@ -79,11 +82,14 @@ class RoutingData:
 
     @property
     def observed(self) -> np.ndarray:
-        """bool [n]: rows with an outcome; a time-out is one."""
+        """Returns bool [n]: the rows with a quality or a time-out."""
         return ~np.isnan(self.quality) | self.timed_out
 
     def measured(self, weights: RewardWeights = REWARD_V1) -> RewardWeights:
-        """Without the parts that no row has (see `measured_weights`); time-outs need not have them."""
+        """Returns the weights without the parts (cost, latency) that no observed row has; time-outs need not have them.
+
+        Raises RewardError if only some of the rows have a part that counts.
+        """
         asked = self.observed & ~self.timed_out
         parts = (
             np.where(asked, x, np.nan if np.isnan(x[asked]).all() else 0.0) for x in (self.cost_usd, self.latency_s)
@@ -91,12 +97,15 @@ class RoutingData:
         return measured_weights(weights, *parts)
 
     def reward(self, weights: RewardWeights = REWARD_V1) -> np.ndarray:
-        """[n] float64, finite in observed rows; parts that no row has are left out."""
+        """Returns the reward of every row, float64 [n], finite in observed rows; parts that no row has are left out.
+
+        Raises RewardError if only some of the rows have a part that counts.
+        """
         outcome = (self.quality, self.cost_usd, self.latency_s, self.retries, self.timed_out)
         return composite_reward(*outcome, self.measured(weights))
 
     def select(self, rows: np.ndarray) -> RoutingData:
-        """The given rows (indices or a mask), in that order; the models stay."""
+        """Returns the given rows (indices or a mask) in that order; the models stay the same."""
         columns = {name: getattr(self, name)[rows] for name in ROW_COLUMNS}
         return RoutingData(
             contexts=select_rows(self.contexts, rows),
@@ -109,7 +118,7 @@ class RoutingData:
         )
 
     def split_by_task(self, fraction: float, seed: int) -> tuple[RoutingData, RoutingData]:
-        """Two parts without a task in common; the first has about `fraction` of the tasks."""
+        """Returns two parts without a task in common; the first has about `fraction` of the tasks."""
         first = in_first_part(self.contexts.task_id, fraction, seed)
         return self.select(first), self.select(~first)
 
@@ -122,8 +131,11 @@ class RoutingData:
         selection: Selection = EVERYTHING,
         dropped: Counter[str] | None = None,
     ) -> RoutingData:
-        """Reads the JSONL that `sage rl export` writes; decisions without an outcome only with `gaps`. What the selection takes
-        away is counted in `dropped`."""
+        """Reads the JSONL that `sage rl export` writes; decisions without an outcome only with `gaps`.
+
+        Rows that `selection` takes away are counted in `dropped` by reason. Raises RoutingDataError for a missing file,
+        a damaged line, mixed data, or no outcome at all.
+        """
         path = Path(path)
         if not path.is_file():
             raise RoutingDataError(f"{path}: there is no such file: make it with `sage rl export --output {path}`")
@@ -134,7 +146,11 @@ class RoutingData:
     def from_records(
         cls, records: Iterable[tuple[Decision, Outcome | None]], where: str = "the log", *, gaps: bool = False
     ) -> RoutingData:
-        """Rows from records, in their order; ids twice, mixed sources and mixed feature versions are refused."""
+        """Returns the rows of decisions and outcomes, in their order; `where` names their source in error messages.
+
+        Raises RoutingDataError for an id that occurs twice, mixed sources, mixed feature versions, a step of a cascade,
+        or no outcome at all.
+        """
         rows: list[tuple[Decision, Outcome | None]] = []
         seen: set[str] = set()
         held = HeldCalls()
@@ -159,7 +175,7 @@ class RoutingData:
         return to_arrays(decisions, outcomes)
 
     def records(self) -> Iterator[tuple[Decision, Outcome]]:
-        """The rows as records; what arrays do not carry (session, reason) is left empty."""
+        """Returns the rows as records; fields that the arrays do not hold (session, reason) are left empty."""
         for i in range(len(self)):
             text = "" if self.contexts.text is None else self.contexts.text[i]
             eligible = np.flatnonzero(self.eligible[i])
@@ -202,7 +218,7 @@ class RoutingData:
             )
 
     def write(self, path: str | Path) -> None:
-        """Writes JSONL that `read` gives back exactly."""
+        """Writes JSONL that `read` turns into equal arrays."""
         write_records(Path(path), self.records())
 
 
@@ -214,13 +230,16 @@ ROW_COLUMNS = tuple(
 
 
 def named(path: Path, selection: Selection) -> str:
-    """The file and what was chosen of it, for sentences."""
+    """Returns the path, and in parentheses the selection if there is one, for messages."""
     return f"{path} ({selection})" if str(selection) else str(path)
 
 
 def read_records(path: Path) -> Iterator[tuple[Decision, Outcome | None]]:
-    """The records of a JSONL file, one line each, with null for an outcome that nobody reported; the first line that is not
-    whole or not true is refused."""
+    """Reads the records of a JSONL file line by line; the outcome is None where nobody reported one.
+
+    Raises RoutingDataError, with the line's number, at the first line that is not whole JSON or breaks a rule of
+    records.
+    """
     with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             where = f"{path}, line {number}"
@@ -241,7 +260,7 @@ def read_records(path: Path) -> Iterator[tuple[Decision, Outcome | None]]:
 
 
 def write_records(path: Path, records: Iterable[tuple[Decision, Outcome | None]]) -> int:
-    """Writes one line per record, complete or not at all; returns how many."""
+    """Writes one line per record, complete or not at all, and returns the number of lines."""
     num_written = 0
     with replacing(path, private=True) as temporary, temporary.open("w", encoding="utf-8") as file:
         for decision, outcome in records:
@@ -256,6 +275,7 @@ def refuse_constant(name: str) -> float:
 
 
 def check_row(decision: Decision, outcome: Outcome | None, first: Decision, seen: set[str], where: str) -> None:
+    """Raises RoutingDataError if a record cannot stand beside the first one, or repeats an id of `seen`."""
     if outcome is not None and outcome.decision_id != decision.id:
         raise RoutingDataError(f"{where}: the outcome is of decision {outcome.decision_id!r}, not {decision.id!r}")
     if outcome is not None and not could_answer(decision, outcome):
@@ -283,16 +303,18 @@ def check_row(decision: Decision, outcome: Outcome | None, first: Decision, seen
 
 
 def could_answer(decision: Decision, outcome: Outcome) -> bool:
-    """False where the provider fell back to a model that was no candidate: its outcome belongs to none of them. A held call
-    that falls back is a part of what its drawn decision led to."""
+    """Returns False if a model answered that was no candidate, because the provider fell back to it.
+
+    Held calls always count: their fallbacks are a consequence of the decision that they follow.
+    """
     return decision.held or outcome.model is None or outcome.model in decision.candidates
 
 
 def answering(propensity: np.ndarray, eligible: np.ndarray, chosen: np.ndarray, answered: np.ndarray) -> np.ndarray:
-    """[n, models] the probability that each model answers, where providers may fall back from the chosen one.
+    """Returns [n, models]: the probability that each model answers, where providers may fall back from the chosen one.
 
-    The chosen models' probabilities, moved as often as each was answered by each over all rows; exact if falling back depends
-    on nothing but the chosen model.
+    The probabilities of choosing are moved by the shares with which each chosen model was answered by each other, over
+    all rows. This is exact if falling back depends on nothing but the chosen model.
     """
     if (chosen == answered).all():
         return propensity
@@ -346,7 +368,7 @@ def to_arrays(decisions: list[Decision], outcomes: list[Outcome]) -> RoutingData
 
 
 def kept_texts(decisions: list[Decision]) -> np.ndarray | None:
-    """What the log kept of the tasks' texts: the text, or its hashed words, or '' for nothing."""
+    """Returns object [n]: the task's text, its hashed words, or '' if the log kept neither; None if no row has any."""
     if all(not d.prompt and d.words is None for d in decisions):
         return None
     return object_array([d.prompt or ("" if d.words is None else np.array(d.words, np.uint16)) for d in decisions])

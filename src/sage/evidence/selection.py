@@ -1,4 +1,4 @@
-"""Selection of the rows of a log, by tenant, and of outcomes, by source."""
+"""The selection of a log's rows by tenant, and of outcomes by the source that judged them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ OTHER_SOURCES = "outcomes of other sources, counted as missing"
 
 
 class SelectionError(ValueError):
-    """A choice of rows that leaves none."""
+    """A selection with a source that does not exist; the message lists those that do."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """Empty for all."""
+    """The tenants and sources that count; an empty tuple means all of them.
+
+    Raises SelectionError for an unknown source.
+    """
 
     sources: tuple[str, ...] = ()
     tenants: tuple[str, ...] = ()
@@ -39,7 +42,10 @@ class Selection:
     def rows(
         self, rows: Iterable[tuple[Decision, Outcome | None]], dropped: Counter[str]
     ) -> Iterator[tuple[Decision, Outcome | None]]:
-        """The rows of these tenants; outcomes that others judged say nothing of quality and time-outs."""
+        """Returns the rows of the selected tenants, without quality, time-out and verdicts of other sources.
+
+        What is taken away is counted in `dropped` by reason.
+        """
         for decision, outcome in rows:
             if self.includes(decision.tenant):
                 yield decision, self.without_untrusted_quality(outcome, dropped)
@@ -47,6 +53,10 @@ class Selection:
                 dropped[OTHER_TENANTS] += 1
 
     def episodes(self, episodes: Iterable[CascadeEpisode], dropped: Counter[str]) -> Iterator[CascadeEpisode]:
+        """Returns the cascades of the selected tenants, without the qualities that other sources judged.
+
+        What is taken away is counted in `dropped` by reason.
+        """
         for episode in episodes:
             if not self.includes(episode.tenant):
                 dropped[OTHER_TENANTS] += 1
@@ -57,13 +67,18 @@ class Selection:
                 yield episode
 
     def includes(self, tenant: str) -> bool:
+        """Returns True if rows of this tenant are selected."""
         return not self.tenants or tenant in map(redact, self.tenants)
 
     def trusts(self, source: str) -> bool:
+        """Returns True if outcomes of this source are selected; those of the proxy itself always are."""
         return not self.sources or source in (PROXY, *self.sources)
 
     def without_untrusted_quality(self, outcome: Outcome | None, dropped: Counter[str]) -> Outcome | None:
-        """Returns the outcome without what other sources reported."""
+        """Returns the outcome without quality, time-out and verdicts if a source reported them that is not selected.
+
+        The shadow's outcome is treated alike. Each stripped outcome is counted in `dropped`.
+        """
         if outcome is None or not self.sources:
             return outcome
         shadow = self.without_untrusted_quality(outcome.shadow, dropped)

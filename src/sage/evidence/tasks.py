@@ -1,4 +1,4 @@
-"""The tasks of logged rows: rows that share a caller's id, or a user's first words, are one task whatever else they say."""
+"""The tasks of logged rows: rows with the same caller's id, or the same first words of a user, are one task."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LARGE = 0.1  # share of the rows from which on a single task is worth a word
 
 @dataclass(frozen=True, kw_only=True)
 class TaskKeys:
-    """The keys that tell the task of each row apart from others."""
+    """The keys by which the task of each row is known."""
 
     given: np.ndarray  # text [n]: the caller's id; '' where there is none
     opening: np.ndarray  # text [n]: the keyed hash of tenant and first words; '' where it is not known
@@ -31,20 +31,20 @@ class TaskKeys:
 
     @property
     def names(self) -> np.ndarray:
-        """text: all by which the tasks can be found again in other files."""
+        """Returns text: all keys by which the tasks of these rows can be found again in other files."""
         return np.concatenate(
             [self.given[self.given != ""], self.opening[self.opening != ""], self.own[self.given == ""]]
         )
 
     def seen(self, label: np.ndarray, hashes: np.ndarray) -> np.ndarray:
-        """bool [n]: rows of tasks (named by `label` [n]) of which a row has a key among the hashes."""
+        """Returns bool [n]: the rows of tasks (named by `label` [n]) of which any row has a key among `hashes`."""
         found = was_seen(label, hashes) | was_seen(np.where(self.given == "", self.own, self.given), hashes)
         found |= (self.opening != "") & was_seen(self.opening, hashes)
         return np.isin(label, label[found])
 
     @property
     def told_apart(self) -> dict[str, int]:
-        """Counts the rows by what told their tasks apart."""
+        """Returns the number of rows by the kind of key that tells their task from others."""
         by_id, by_words = self.given != "", (self.given == "") & (self.opening != "")
         counts = {"id": by_id, "first words": by_words, "what the log kept of the text": ~by_id & ~by_words}
         return {name: int(rows.sum()) for name, rows in counts.items() if rows.any()}
@@ -52,7 +52,7 @@ class TaskKeys:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskBasis:
-    """The tasks that a proof rests on."""
+    """The number of tasks that a proof rests on, the rows of the largest one, and the keys by which tasks are known."""
 
     tasks: int
     largest: int  # rows of the largest one
@@ -65,23 +65,27 @@ class TaskBasis:
 
 
 def basis_of(label: np.ndarray, keys: TaskKeys | None) -> TaskBasis:
+    """Returns the counts for tasks named by `label` [n]; without keys, callers' ids name them."""
     _, sizes = np.unique(label, return_counts=True)
     told = {"id": len(label)} if keys is None else keys.told_apart
     return TaskBasis(tasks=len(sizes), largest=int(sizes.max()), told_apart=told)
 
 
 def task_hashes(label: np.ndarray, keys: TaskKeys | None) -> np.ndarray:
-    """Returns the hashes by which a policy remembers the tasks that it was learned from."""
+    """Returns the sorted hashes by which a policy remembers the tasks that it was learned from."""
     return hash_tasks(label if keys is None else np.concatenate([label, keys.names]))
 
 
 def tasks_seen(label: np.ndarray, keys: TaskKeys | None, hashes: np.ndarray) -> np.ndarray:
-    """bool [n]: rows of tasks that a policy was learned from."""
+    """Returns bool [n]: the rows of tasks that a policy with these `hashes` was learned from."""
     return was_seen(label, hashes) if keys is None else keys.seen(label, hashes)
 
 
 def label_tasks(keys: TaskKeys, kept: Sequence[str]) -> np.ndarray:
-    """text [n]: a name for the task of each row. `kept`: hashes that stand in for rows with neither id nor opening."""
+    """Returns text [n]: a name for the task of each row.
+
+    `kept` holds a digest for each row, which names the task where there is neither a caller's id nor first words.
+    """
     own = [
         [(GIVEN, given)] * bool(given) + [(OPENING, opening)] * bool(opening) or [(OWN, name), (KEPT, digest)]
         for given, opening, name, digest in zip(
@@ -92,7 +96,7 @@ def label_tasks(keys: TaskKeys, kept: Sequence[str]) -> np.ndarray:
 
 
 def connected(rows: Sequence[Sequence[Key]]) -> list[str]:
-    """Returns for each row the smallest key among all rows that are connected with it."""
+    """Returns, for each row, the text of the smallest key among all rows that are connected with it by shared keys."""
     parent: dict[Key, Key] = {}
 
     def smallest(key: Key) -> Key:
@@ -109,14 +113,17 @@ def connected(rows: Sequence[Sequence[Key]]) -> list[str]:
 
 
 def text_digest(record: Decision | CascadeEpisode) -> str:
-    """A hash of all that a record says of a call's text: equal ones may be copies, and nothing shows that they are not. It is
-    compared, and written nowhere."""
+    """Returns a hash of all that a record holds about a call's text.
+
+    Records with equal hashes may be copies of one call, and nothing shows that they are not. The hash is compared only,
+    never written.
+    """
     said = [record.tenant, record.role, record.category, record.features]
     said += [record.prompt, record.words] if isinstance(record, Decision) else []
     return hashlib.sha256(json.dumps(said).encode()).hexdigest()
 
 
 def keys_of(rows: Iterable[tuple[str, str, str]]) -> TaskKeys:
-    """From (given id, opening, own id) of each row."""
+    """Returns the keys of rows that are given as (caller's id, hash of the first words, own id)."""
     given, opening, own = zip(*rows, strict=True)
     return TaskKeys(given=np.array(given, np.str_), opening=np.array(opening, np.str_), own=np.array(own, np.str_))

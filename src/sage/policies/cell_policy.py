@@ -41,7 +41,7 @@ class CellPolicy(LearnedPolicy):
 
     @cached_property
     def chance_table(self) -> np.ndarray:
-        """Returns [cells + roles + 1, models]: each model's chance to be no worse than the incumbent; 0 without data."""
+        """Returns [cells + roles + 1, models]: each model's chance to be no worse than the incumbent; 0: no data."""
         chances = chance_not_worse(self.mean, self.spread * self.deviation)
         return np.vstack([np.nan_to_num(chances, nan=0.0), np.zeros((1, len(self.models)))])
 

@@ -29,7 +29,7 @@ class PlausibleModels:
     date: str = ""  # ISO, UTC
 
     def mask(self, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
-        """Returns bool [n, models]: the eligible models that exploration may draw; rows without any are not explored."""
+        """Returns bool [n, models]: the eligible models that exploration may draw; rows without any do not explore."""
         everywhere = models if self.elsewhere is None else self.elsewhere
         pairs = zip(contexts.role.tolist(), contexts.category.tolist(), strict=True)
         listed = [self.cells.get(pair, everywhere) for pair in pairs]

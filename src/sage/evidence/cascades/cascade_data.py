@@ -1,4 +1,4 @@
-"""Logged cascade episodes as arrays: what cascades are learned from and judged by."""
+"""Logged episodes of cascades as arrays, from which cascades are learned and on which they are evaluated."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from sage.splitting import in_first_part
 
 @dataclass(frozen=True, kw_only=True)
 class CascadeData:
-    """One row per step, episode after episode, and one entry per episode; models are the union, sorted by name.
+    """One row per step, episode after episode, and one entry per episode, over the models of all episodes.
 
-    Columns of actions are the models and, last, to stop.
+    Models are sorted by name. Columns of actions are the models and, last, stopping.
     """
 
     models: tuple[str, ...]
@@ -56,39 +56,39 @@ class CascadeData:
     tenant: np.ndarray | None = None  # text [episodes]
 
     def __len__(self) -> int:
-        """How many episodes."""
+        """Returns the number of episodes."""
         return len(self.quality)
 
     @property
     def stop(self) -> int:
-        """The column of stopping."""
+        """Returns the column that stands for stopping."""
         return len(self.models)
 
     @property
     def observed(self) -> np.ndarray:
-        """bool [episodes]: those that ended, with a quality and the cost of every attempt."""
+        """Returns bool [episodes]: the episodes with a quality and the cost of every attempt."""
         unknown = np.bincount(self.episode, np.isnan(self.cost_usd), len(self)) > 0
         return ~np.isnan(self.quality) & ~unknown
 
     @property
     def states(self) -> CascadeStates:
-        """The state before every step."""
+        """Returns the states before every step."""
         contexts = select_rows(self.contexts, self.episode)
         return CascadeStates(contexts, self.order, self.verdict, self.spent_usd)
 
     @property
     def taken_propensity(self) -> np.ndarray:
-        """float64 [n]: of the action taken."""
+        """Returns float64 [n]: the logged probability of the action taken."""
         return self.propensity[np.arange(len(self.action)), self.action]
 
     @property
     def total_cost(self) -> np.ndarray:
-        """float64 [episodes]: what all attempts took; NaN where one is not known."""
+        """Returns float64 [episodes]: the cost of all attempts, USD; NaN where one is not known."""
         return np.bincount(self.episode, self.cost_usd, len(self))
 
     @property
     def sha256(self) -> str:
-        """A hash of everything in the episodes, whichever file they came from."""
+        """Returns a hash (hex) of everything that the episodes hold, whichever file they came from."""
         digest = hashlib.sha256(json.dumps([self.models, self.data_source, self.features_version]).encode())
         besides = [] if self.tasks is None or not any(self.tasks.opening) else [self.tasks.opening]
         besides += [] if self.tenant is None or (self.tenant == "default").all() else [self.tenant]
@@ -99,12 +99,12 @@ class CascadeData:
         return digest.hexdigest()
 
     def rewards(self, price: float) -> np.ndarray:
-        """[n]: quality where an episode stops, less `price` (quality points per dollar) times what each attempt cost."""
+        """Returns [n]: the quality where an episode stops, less `price` (quality per dollar) times an attempt's cost."""
         quality = np.where(self.action == self.stop, self.quality[self.episode], 0.0)
         return quality - price * self.cost_usd if price else quality
 
     def select(self, episodes: np.ndarray) -> CascadeData:
-        """The given episodes (a mask or rising indices)."""
+        """Returns the given episodes (a mask or rising indices)."""
         keep = np.zeros(len(self), bool)
         keep[episodes] = True
         rows = keep[self.episode]
@@ -122,7 +122,7 @@ class CascadeData:
         )
 
     def split_by_task(self, fraction: float, seed: int) -> tuple[CascadeData, CascadeData]:
-        """Two parts without a task in common; the first has about `fraction` of the tasks."""
+        """Returns two parts without a task in common; the first has about `fraction` of the tasks."""
         first = in_first_part(self.contexts.task_id, fraction, seed)
         return self.select(first), self.select(~first)
 
@@ -130,13 +130,20 @@ class CascadeData:
     def read(
         cls, path: str | Path, *, selection: Selection = EVERYTHING, dropped: Counter[str] | None = None
     ) -> CascadeData:
-        """Reads the JSONL of episodes, those without an outcome too. What the selection takes away is counted in `dropped`."""
+        """Reads the JSONL of episodes, also those without an outcome; `dropped` counts what `selection` takes away.
+
+        Raises RoutingDataError for a missing file, a damaged line, mixed data, or no quality at all.
+        """
         chosen = selection.episodes(read_episodes(Path(path)), Counter() if dropped is None else dropped)
         return cls.from_episodes(chosen, where=named(Path(path), selection))
 
     @classmethod
     def from_episodes(cls, episodes: Iterable[CascadeEpisode], where: str = "the log") -> CascadeData:
-        """Arrays from records, in their order; ids twice, mixed sources and mixed feature versions are refused."""
+        """Returns the episodes as arrays, in their order; `where` names their source in error messages.
+
+        Raises RoutingDataError for an id that occurs twice, mixed sources, mixed feature versions, or no quality at
+        all.
+        """
         found: list[CascadeEpisode] = []
         seen: set[str] = set()
         for line, episode in enumerate(episodes, start=1):
@@ -148,7 +155,7 @@ class CascadeData:
         return to_arrays(found)
 
     def episodes(self) -> Iterator[CascadeEpisode]:
-        """The records again."""
+        """Returns the episodes as records."""
         names = (*self.models, STOP)
         ends = np.flatnonzero(np.diff(self.episode, append=-1)) + 1
         start = 0
@@ -187,7 +194,7 @@ class CascadeData:
         )
 
     def write(self, path: str | Path) -> None:
-        """Writes JSONL that `read` gives back; the verdict of an attempt that nothing followed is not kept."""
+        """Writes JSONL that `read` gives back, except for the verdict of an attempt that no step follows."""
         write_episodes(Path(path), self.episodes())
 
 
@@ -211,7 +218,11 @@ EPISODE_COLUMNS = tuple(
 
 
 def read_episodes(path: Path) -> Iterator[CascadeEpisode]:
-    """The episodes of a JSONL file, one line each; the first line that is not whole or not true is refused."""
+    """Reads the episodes of a JSONL file, one per line.
+
+    Raises RoutingDataError, with the line's number, at the first line that is not whole JSON or breaks a rule of
+    records.
+    """
     if not path.is_file():
         raise RoutingDataError(f"{path}: there is no such file of cascade episodes")
     with path.open("rb") as lines:
@@ -228,7 +239,7 @@ def read_episodes(path: Path) -> Iterator[CascadeEpisode]:
 
 
 def write_episodes(path: Path, episodes: Iterable[CascadeEpisode]) -> int:
-    """Writes one line per episode, complete or not at all; returns how many."""
+    """Writes one line per episode, complete or not at all, and returns the number of lines."""
     num_written = 0
     with replacing(path, private=True) as temporary, temporary.open("w", encoding="utf-8") as file:
         for episode in episodes:
@@ -238,6 +249,7 @@ def write_episodes(path: Path, episodes: Iterable[CascadeEpisode]) -> int:
 
 
 def check_episode(episode: CascadeEpisode, before: list[CascadeEpisode], seen: set[str], where: str) -> None:
+    """Raises RoutingDataError if an episode cannot stand beside the first one, or repeats an id of `seen`."""
     if episode.id in seen:
         raise RoutingDataError(f"{where}: episode {episode.id!r} is there twice: export the file again")
     if not before:

@@ -1,4 +1,4 @@
-"""Cascades out of the log and into one JSONL file of episodes that training and proof read."""
+"""The export of logged cascades to one JSONL file of episodes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Rows = list[tuple[Decision, Outcome | None]]
 
 @dataclass(frozen=True)
 class ExportedCascades:
-    """What was written, and what was not."""
+    """Counts of the episodes that an export wrote, and of the cascades that it left out, by reason."""
 
     data_source: str
     episodes: int  # with a quality and the cost of every attempt
@@ -43,7 +43,11 @@ def export_cascades(
     until: float | None = None,
     selection: Selection = EVERYTHING,
 ) -> ExportedCascades:
-    """Writes the cascades of one source, begun within the given times; those without a quality or a stop too, and counted."""
+    """Writes the cascades of one source that began within the given times (seconds since 1970) as episodes.
+
+    Those without a quality or a stop are written too, and counted. Without a `data_source`, the strongest one with
+    enough usable cascades is taken. Raises ExportError if there is nothing to export.
+    """
     if data_source is not None and data_source not in DATA_SOURCES:
         raise ExportError(f"data_source={data_source!r} must be one of {', '.join(DATA_SOURCES)}")
     unreadable: list[str] = []
@@ -84,14 +88,17 @@ def cascades(
     selection: Selection = EVERYTHING,
     dropped: Counter[str] | None = None,
 ) -> list[Rows]:
-    """Those that were begun within the given times."""
+    """Returns the steps of every cascade in the log that began within the given times (seconds since 1970).
+
+    Sentences about records that cannot be read are added to `unreadable`, and what `selection` takes away to `dropped`.
+    """
     rows = (row for row in log.rows(data_source, session, unreadable=unreadable) if row[0].cascade is not None)
     found = sorted_cascades(selection.rows(rows, Counter() if dropped is None else dropped))
     return [rows for rows in found if within(rows[0][0], since, until)]
 
 
 def sorted_cascades(rows: Iterable[tuple[Decision, Outcome | None]]) -> list[Rows]:
-    """The steps of every cascade in their order, cascades in the order of their first step."""
+    """Returns the steps of every cascade in their order; cascades are in the order of their first step."""
     found: dict[str, Rows] = {}
     for decision, outcome in rows:
         if decision.cascade is not None:
@@ -112,12 +119,12 @@ def source_of(rows: Rows) -> str:
 
 
 def why_left_out(rows: Rows) -> str:
-    """Empty where every step of the cascade, up to its end or to where it was broken off, is in the log."""
+    """Returns '' if every step of the cascade, up to the last one, is in the log, or else the reason to leave it out."""
     return "" if [number_of(row) for row in rows] == list(range(len(rows))) else "a step that is not in the log"
 
 
 def why_missing(episode: CascadeEpisode) -> str:
-    """Empty where the episode can be learned from."""
+    """Returns why an episode cannot be learned from; '' if it can."""
     if not episode.ended:
         return "no stop yet"
     if episode.quality is None:
@@ -127,7 +134,10 @@ def why_missing(episode: CascadeEpisode) -> str:
 
 
 def episode_of(rows: Rows) -> CascadeEpisode:
-    """Actions are the models that were chosen: that a provider fell back to another is part of what choosing one means."""
+    """Returns the episode that the steps of a cascade make up.
+
+    Actions are the models that were chosen, also where the provider fell back to another one.
+    """
     first, judged = rows[0][0], taken_outcome(rows)
     return CascadeEpisode(
         id=first.id if first.cascade is None else first.cascade.cascade_id,
@@ -164,13 +174,16 @@ def step_of(decision: Decision, outcome: Outcome | None) -> CascadeStep:
 
 
 def quality_of(rows: Rows) -> float | None:
-    """Of the taken answer; a time-out has none, which counts as 0."""
+    """Returns the quality of the taken answer: 0 for a time-out, None if nobody reported it."""
     judged = taken_outcome(rows)
     return None if judged is None else 0.0 if judged.timed_out else judged.quality
 
 
 def taken_outcome(rows: Rows) -> Outcome | None:
-    """The outcome that says how good the taken answer is: as reported of the cascade, or of that attempt itself."""
+    """Returns the outcome that judges the taken answer; None if the cascade has not stopped or nobody judged it.
+
+    An outcome reported for the cascade comes before one of that attempt itself.
+    """
     if rows[-1][0].model != STOP:
         return None
     tried = rows[:-1]

@@ -1,4 +1,4 @@
-"""One task that a cascade worked on: attempts and verdicts in their order, the stop, and the quality of the taken answer."""
+"""Episodes of cascades as records: attempts, verdicts, the stop, and the quality of the taken answer."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ EPISODE_TEXTS = (
 
 @dataclass(frozen=True, kw_only=True)
 class CascadeStep:
-    """One decision within an episode: another model, or the end."""
+    """One decision of an episode: to try another model, or to stop.
+
+    Raises RecordError for fields that contradict each other.
+    """
 
     candidates: tuple[str, ...]  # the models that could have been tried, and STOP where that was possible
     probabilities: tuple[float, ...]  # of each candidate, as they were when the action was drawn
@@ -82,7 +85,10 @@ class CascadeStep:
 
 @dataclass(frozen=True, kw_only=True)
 class CascadeEpisode:
-    """A whole try at a task. The taken answer is the latest one that the verifier accepted, or else the latest one."""
+    """One task that a cascade worked on; its answer is the latest that the verifier accepted, or else the latest one.
+
+    Raises RecordError for fields that contradict each other.
+    """
 
     id: str
     time: float  # seconds since 1970, UTC, of the first attempt
@@ -122,11 +128,12 @@ class CascadeEpisode:
 
     @property
     def ended(self) -> bool:
+        """Returns True if the last step is a stop."""
         return self.steps[-1].action == STOP
 
     @property
     def taken(self) -> int:
-        """The index of the step whose answer is the episode's."""
+        """Returns the index of the step whose answer is the episode's."""
         attempts = [k for k, step in enumerate(self.steps) if step.action != STOP]
         return max((k for k in attempts if self.steps[k].verdict), default=attempts[-1])
 
@@ -145,7 +152,7 @@ class CascadeEpisode:
 
 
 def check_steps(steps: tuple[CascadeStep, ...]) -> None:
-    """Attempts of different models, of which the first is no stop, and nothing after a stop."""
+    """Raises RecordError unless the steps begin with an attempt, try each model once, and end at the first stop."""
     if not steps or steps[0].action == STOP:
         raise RecordError("steps must begin with an attempt: without one there is no answer to take")
     tried: set[str] = set()

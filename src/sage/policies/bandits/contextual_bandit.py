@@ -57,7 +57,7 @@ class ContextualBandit:
         return np.array([self.statistics.cells.get(cell, len(self.statistics.cells)) for cell in cells], int)
 
     def estimates(self, rows: np.ndarray, models: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
-        """Returns mean and standard deviation [rows, models] of the rewards estimated in these rows of the statistics."""
+        """Returns mean and standard deviation [rows, models] of the rewards estimated in these rows of `statistics`."""
         config = self.config
         key = (self.statistics, self.statistics.version, models)
         if self.cached is None or self.cached_for != key:
