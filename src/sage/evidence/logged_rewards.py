@@ -1,4 +1,4 @@
-"""Logged decisions as off-policy estimators want them: rewards with propensities, and a model of the rewards."""
+"""Logged decisions in the form of off-policy estimators: rewards with propensities, and a model of the rewards."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ PRIOR_ROWS = 10.0  # a cell's own mean counts as much as what all cells say once
 def bandit_log(
     data: RoutingData, cells: Cells, weights: RewardWeights = REWARD_V1, *, shadows: bool = False
 ) -> BanditLog:
-    """One cluster per task; the only feature is the number of the cell. A reward that nobody saw is the least possible.
+    """Returns the rows as a bandit log with one cluster per task and the number of the cell as the only feature.
 
-    With `shadows`, outcomes of second models count too; those that nobody saw are NaN.
+    A reward that nobody saw is entered as the lowest possible one. With `shadows`, outcomes of second models count too;
+    those that nobody saw are NaN.
     """
     used = data.measured(weights)
     asked = data.shadows if shadows else None
@@ -37,8 +38,11 @@ def bandit_log(
 def predict_rewards(
     log: BanditLog, seed: int = 0, observed: np.ndarray | None = None, *, earlier_rows: bool = False
 ) -> np.ndarray:
-    """[n, models] shrunk means of model and cell, from other tasks than the row's, and from observed rows alone; with
-    `earlier_rows`, also what earlier rows of the same task say."""
+    """Returns [n, models]: the rewards that cell means predict from other tasks than the row's.
+
+    Only rows that are True in `observed` (None: all) are learned from; with `earlier_rows`, earlier rows of the same
+    task count too. Raises ValueError if all rows are of one task.
+    """
     num_tasks = int(log.cluster_index.max()) + 1
     if num_tasks < 2:
         raise ValueError(
@@ -50,7 +54,10 @@ def predict_rewards(
 
 
 def fit_cell_means(features: np.ndarray, actions: np.ndarray, rewards: np.ndarray, num_actions: int) -> Predict:
-    """The mean of every model in every cell (features [n, 1]), drawn to model's mean plus cell's difference."""
+    """Fits the mean reward of every model in every cell (features [n, 1]), shrunk to the effects of model and cell.
+
+    Returns the function that predicts [n, models] for other rows; it predicts 0 if there are no rewards.
+    """
     if not len(rewards):  # nobody saw a reward in the other folds
         return lambda new: np.zeros((len(new), num_actions))
     cell = features[:, 0].astype(np.int64) + 1  # -1 is a role never seen
@@ -70,13 +77,13 @@ def fit_cell_means(features: np.ndarray, actions: np.ndarray, rewards: np.ndarra
 
 
 def shrunk_mean(values: np.ndarray, group: np.ndarray, num_groups: int, prior: np.ndarray) -> np.ndarray:
-    """[groups] means in which `prior` counts as PRIOR_ROWS rows."""
+    """Returns [groups]: means of the values, in which `prior` [groups] counts as PRIOR_ROWS rows."""
     sums, counts = np.bincount(group, values, num_groups), np.bincount(group, minlength=num_groups)
     return (sums + PRIOR_ROWS * prior) / (counts + PRIOR_ROWS)
 
 
 def pseudo_rewards(log: BanditLog, predictions: np.ndarray) -> np.ndarray:
-    """[n, models] the doubly robust reward of every model in every row; NaN where it could not have been chosen."""
+    """Returns [n, models]: every model's doubly robust reward in every row; NaN where it could not be chosen."""
     rows = np.arange(len(log.actions))
     taken = predictions[rows, log.actions]
     values = predictions.copy()

@@ -1,4 +1,4 @@
-"""Decisions whose outcome nobody reported: how many of which model, whether that looks like chance, and what it could change."""
+"""Decisions without a reported outcome: how many by model, if chance explains them, and how much they could change."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UNUSUAL = 0.01
 
 @dataclass(frozen=True, kw_only=True)
 class ModelGaps:
-    """Of one model."""
+    """One model's missing outcomes, and the p-values of its missing rate and of its number of decisions."""
 
     decisions: int
     missing: int
@@ -25,12 +25,13 @@ class ModelGaps:
 
     @property
     def rate(self) -> float:
+        """Returns the share of the model's decisions without an outcome; 0 without decisions."""
         return self.missing / self.decisions if self.decisions else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Missingness:
-    """What is not in a log, by model, and the interval of the gain that holds whatever it was."""
+    """The missing outcomes of a log by model, and an interval of the gain that holds whatever they were."""
 
     rows: int
     models: dict[str, ModelGaps]
@@ -38,7 +39,7 @@ class Missingness:
 
     @property
     def gone(self) -> str:
-        """Which models have fewer decisions than their probabilities say; empty if the log looks whole."""
+        """Returns a text about models with far fewer decisions than their probabilities imply; '' if there are none."""
         limit = GONE / len(self.models)
         few = {name: gaps for name, gaps in self.models.items() if gaps.too_few_p_value < limit}
         return ", ".join(
@@ -48,7 +49,7 @@ class Missingness:
 
     @property
     def told(self) -> str:
-        """The models with missing outcomes, the most first."""
+        """Returns a text that lists the models with missing outcomes, the most first."""
         present = sorted(((gaps.missing, name) for name, gaps in self.models.items() if gaps.missing), reverse=True)
         texts = []
         for _, name in present:
@@ -59,7 +60,10 @@ class Missingness:
 
 
 def find_gaps(log: BanditLog, models: tuple[str, ...], observed: np.ndarray, worst: Interval | None) -> Missingness:
-    """Shadows are decisions of their own here: a second model whose outcome nobody reported is a gap like any other."""
+    """Counts missing outcomes by model and tests if chance explains them; shadows count as decisions of their own.
+
+    `observed` is bool [n]; `worst` is the interval that the result carries along.
+    """
     actions, gone = log.actions, ~observed
     if log.beside_actions is not None and log.beside_rewards is not None:
         made = log.beside_actions >= 0

@@ -1,4 +1,4 @@
-"""Choices mixed at random: the line of single models that every router is drawn against, and prices mixed to meet a limit."""
+"""Random mixtures of choices: the line of single models that routers are compared with, and mixtures under a limit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class MixingLine:
-    """The models whose mixtures nothing single beats on the given tasks, from the cheapest to the best."""
+    """The choices (models or prices) whose mixtures no single choice beats, from the cheapest to the best."""
 
     models: np.ndarray  # int, columns of the table
     cost: np.ndarray  # mean cost of each, rising
@@ -17,12 +17,12 @@ class MixingLine:
 
     @classmethod
     def of(cls, score: np.ndarray, cost_usd: np.ndarray) -> MixingLine:
-        """From the outcomes [n, models] of the tasks that the mixture is chosen on."""
+        """Returns the line of models by their outcomes [n, models] on the tasks that the mixture is chosen on."""
         return cls.through(np.nanmean(score, axis=0), np.nanmean(cost_usd, axis=0))
 
     @classmethod
     def through(cls, quality: np.ndarray, cost: np.ndarray) -> MixingLine:
-        """Of choices whose means [choices] are known."""
+        """Returns the line of choices with these mean qualities and costs [choices]."""
         corners: list[int] = []
         for k in np.lexsort((-quality, cost)):
             if corners and quality[k] <= quality[corners[-1]]:
@@ -33,7 +33,10 @@ class MixingLine:
         return cls(np.array(corners), cost[corners], quality[corners])
 
     def shares(self, budget: float, num_models: int) -> np.ndarray:
-        """[models] with which to draw, so that a task costs `budget` on average (the cheapest or the best beyond the ends)."""
+        """Returns [num_models]: the probabilities with which to draw, so that a task costs `budget` on average.
+
+        A budget beyond the ends gives the cheapest or the best choice alone.
+        """
         shares = np.zeros(num_models)
         place = np.interp(budget, self.cost, np.arange(len(self.cost)))
         low = int(np.floor(place))
@@ -43,10 +46,11 @@ class MixingLine:
         return shares
 
     def quality_at(self, budget: float) -> float:
+        """Returns the mean quality of the mixture that costs `budget`."""
         return float(np.interp(budget, self.cost, self.quality))
 
     def cost_of(self, quality: float) -> float:
-        """The least cost at which the line has this quality; NaN above its best."""
+        """Returns the lowest cost at which the line has this quality; NaN above its best."""
         return float(np.interp(quality, self.quality, self.cost)) if quality <= self.quality[-1] else float("nan")
 
 

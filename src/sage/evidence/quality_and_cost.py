@@ -1,4 +1,4 @@
-"""Quality and cost apart, on the same rows: how much of each a policy gives and takes, compared with the incumbent."""
+"""Separate estimates of quality and cost on the same rows, for a policy compared with the incumbent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COST_SCALE = 0.1  # of the mean logged cost: the difference that the anytime int
 
 @dataclass(frozen=True, kw_only=True)
 class Amount:
-    """An estimated mean, with the interval that holds whatever the missing outcomes were."""
+    """An estimated mean, with an interval that holds whatever the missing outcomes were."""
 
     value: float
     low: float
@@ -33,7 +33,7 @@ class Amount:
 
 @dataclass(frozen=True, kw_only=True)
 class QualityAndCost:
-    """Candidate minus incumbent per decision, and what a task costs with either."""
+    """The differences in quality and cost per decision, candidate minus incumbent, and the cost of a task with either."""
 
     quality: Amount
     cost_usd: Amount | None  # None where no row has a cost
@@ -43,7 +43,7 @@ class QualityAndCost:
 
 
 class Part(NamedTuple):
-    """One side of the outcomes, as a log of its own."""
+    """One side of the outcomes, quality or cost, as a bandit log with predictions."""
 
     log: BanditLog
     observed: np.ndarray  # bool [n]
@@ -53,17 +53,21 @@ class Part(NamedTuple):
 
     @property
     def missing(self) -> int:
+        """Returns the number of rows and shadows in which nobody saw it."""
         return int((~self.observed).sum()) + unseen(self.log)
 
 
 def quality_part(data: RoutingData, cells: Cells, seed: int = 0, *, shadows: bool = False) -> Part:
-    """A time-out has quality 0."""
+    """Returns the qualities of the rows as a log with predictions; a time-out has quality 0."""
     log = bandit_log(data, cells, QUALITY, shadows=shadows)
     return Part(log, data.observed, predict_rewards(log, seed, data.observed), 0.05, skewed=False)
 
 
 def cost_part(data: RoutingData, cells: Cells, seed: int = 0, *, shadows: bool = False) -> Part | None:
-    """Nobody knows the most that a call can cost: a cost that was not seen is at most the largest one that was."""
+    """Returns the costs of the rows as a log with predictions; None if no row has a cost.
+
+    A cost that nobody saw is taken to be at most the largest one that was seen.
+    """
     observed = ~np.isnan(data.cost_usd)
     if not observed.any():
         return None
@@ -84,7 +88,10 @@ def cost_part(data: RoutingData, cells: Cells, seed: int = 0, *, shadows: bool =
 
 
 def version_of(data: RoutingData, objective: Objective) -> str:
-    """Of the reward that the rows give for the objective; one with a limit cannot do without costs."""
+    """Returns the version of the reward that the rows give for the objective.
+
+    Raises RewardError if the objective has a limit and no row has a cost.
+    """
     if not objective.constrained:
         return data.measured(objective.weights).version
     if np.isnan(data.cost_usd).all():
@@ -95,7 +102,10 @@ def version_of(data: RoutingData, objective: Objective) -> str:
 def estimate_both(
     data: RoutingData, candidate: np.ndarray, incumbent: np.ndarray, *, level: float, method: Method, seed: int = 0
 ) -> QualityAndCost:
-    """Doubly robust, for policies with probabilities [n, models]."""
+    """Estimates quality and cost of a candidate compared with the incumbent, doubly robustly.
+
+    Both policies are given by their probabilities [n, models]; `level` and `method` are those of the intervals.
+    """
     cells, how = Cells.of(data.contexts), {"level": level, "method": method}
     quality = quality_part(data, cells, seed, shadows=True)
     cost = cost_part(data, cells, seed, shadows=True)
@@ -121,7 +131,10 @@ def estimate_both(
 
 
 def ratio_of(own: Estimate, other: Estimate, change: Amount, *, level: float, method: Method) -> Amount | None:
-    """Returns one mean cost over another, by the delta method; `change` is their difference, which missing costs may widen."""
+    """Returns one mean cost over another, by the delta method; None unless both are above 0.
+
+    `change` is their difference; if costs are missing, its interval widens that of the ratio.
+    """
     if not (own.value > 0 and other.value > 0):
         return None
     ratio = own.value / other.value
@@ -136,7 +149,10 @@ def ratio_of(own: Estimate, other: Estimate, change: Amount, *, level: float, me
 def bounded_mean(
     part: Part, candidate: np.ndarray, incumbent: np.ndarray | None, *, level: float, method: Method
 ) -> Amount:
-    """Candidate minus incumbent per decision; without an incumbent, the candidate's own per task."""
+    """Returns the mean per decision of candidate minus incumbent, with its interval.
+
+    Without an incumbent it is the candidate's own mean per task.
+    """
     value = difference(fill_with_predictions(part), candidate, incumbent, part.predictions)
     ends = (value, value)
     if part.missing:
@@ -150,9 +166,9 @@ def bounded_mean(
 
 
 def per_task(estimate: Estimate, log: BanditLog) -> Estimate:
-    """From a mean over decisions to the sum over all decisions of a task.
+    """Returns a mean over decisions as the sum over all decisions of a task.
 
-    How many decisions a task takes is part of the task, and the same with any policy.
+    The number of decisions is a property of the task, and taken to be the same with any policy.
     """
     sizes = np.bincount(log.cluster_index)
     mean = float(sizes.mean())
@@ -162,5 +178,5 @@ def per_task(estimate: Estimate, log: BanditLog) -> Estimate:
 
 
 def fill_with_predictions(part: Part) -> BanditLog:
-    """With missing amounts as the model expects them."""
+    """Returns the log with predictions in place of the values that nobody saw."""
     return fill_missing(part.log, ~part.observed, part.predictions)

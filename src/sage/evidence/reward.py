@@ -1,4 +1,4 @@
-"""What an outcome is worth: quality less what it took, in one number between known bounds."""
+"""The reward of an outcome: quality less penalties for cost, latency, retries and time-outs, between known bounds."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ import numpy as np
 
 
 class RewardError(ValueError):
-    """Outcomes that cannot be given a reward: the sentence names the part, the rows and the fix."""
+    """Outcomes or weights that give no reward; the message names the part, the rows and the fix."""
 
 
 @dataclass(frozen=True)
 class RewardWeights:
-    """How much of one point of quality each part may cost at most; a part reaches its weight at its scale."""
+    """The weight of each part: how much of one point of quality it takes away at most, which it does at its scale.
+
+    Raises RewardError for a negative number or a scale of 0.
+    """
 
     version: str = "reward_v1"
     quality: float = 1.0
@@ -36,7 +39,7 @@ class RewardWeights:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The least and the most that any outcome can be worth."""
+        """Returns the lowest and the highest reward that any outcome can have."""
         return -(self.cost + self.latency + self.retries + self.timed_out), self.quality
 
 
@@ -51,10 +54,9 @@ def composite_reward(
     timed_out: np.ndarray,
     weights: RewardWeights = REWARD_V1,
 ) -> np.ndarray:
-    """Elementwise reward; a part that was not measured (NaN) makes it NaN unless the part's weight is 0.
+    """Returns the elementwise reward; NaN where a part with a weight above 0 was not measured.
 
-    A time-out is censored: nobody saw a quality, so it earns none, and its penalty comes on top; a cost or a latency that
-    nobody saw of it counts in full.
+    A time-out has quality 0 and a penalty of its own; its cost or latency counts as the worst if it was not measured.
     """
     quality = np.where(timed_out, 0.0, quality)
     taken = [
@@ -72,9 +74,10 @@ def composite_reward(
 
 
 def measured_weights(weights: RewardWeights, cost_usd: np.ndarray, latency_s: np.ndarray) -> RewardWeights:
-    """The weights without the parts that no row has: tables without latencies are still compared by the rest.
+    """Returns the weights without the parts (cost, latency) that no row has.
 
-    A part that only some rows have is refused, as leaving it out for those would favour whoever does not report it.
+    Raises RewardError if only some rows have a part, because leaving it out for the others would favour those who do
+    not report it.
     """
     missing = {}
     for name, amount in (("cost", cost_usd), ("latency", latency_s)):

@@ -1,4 +1,4 @@
-"""Second models that were asked besides the one that answered: their outcomes, and with what probability they were asked."""
+"""Shadows: second models that were asked beside the answering one, their outcomes, and the chance of asking them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sage.log.records import Decision, Outcome
 
 @dataclass(frozen=True, kw_only=True)
 class Shadows:
-    """One row per decision, also of those without a shadow."""
+    """The second models' outcomes, one row per decision, also for decisions without a shadow."""
 
     action: np.ndarray  # int64 [n]: index into models, or -1
     probability: np.ndarray  # float64 [n, models]: that each is the shadow, whichever model answers
@@ -31,15 +31,18 @@ class Shadows:
         return Shadows(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
 
     def reward(self, weights: RewardWeights) -> np.ndarray:
-        """[n] NaN where it was not asked, where nobody reported, or where a part that counts is missing."""
+        """Returns [n]: the shadows' rewards.
+
+        NaN without a shadow, without a report, or where a part that counts is missing.
+        """
         return composite_reward(self.quality, self.cost_usd, self.latency_s, self.retries, self.timed_out, weights)
 
     def beside(self, propensity: np.ndarray, rewards: np.ndarray) -> dict[str, np.ndarray]:
-        """The fields of a `BanditLog` that hold them."""
+        """Returns the fields of a `BanditLog` that hold the shadows: their actions, rewards and probabilities."""
         return {"beside_actions": self.action, "beside_rewards": rewards, "seen": propensity + self.probability}
 
     def record(self, row: int, models: tuple[str, ...], decision: Decision) -> tuple[dict, Outcome | None]:
-        """What a decision and its outcome say of it."""
+        """Returns the shadow of one row, as fields of its decision and as an outcome (None if nothing was reported)."""
         chances = tuple(float(self.probability[row, models.index(name)]) for name in decision.candidates)
         if self.action[row] < 0:
             return {"shadow_probabilities": chances if any(chances) else None}, None
@@ -57,7 +60,7 @@ class Shadows:
 
 
 def shadows_of(decisions: list[Decision], outcomes: list[Outcome], column: dict[str, int]) -> Shadows | None:
-    """None where no outcome of a shadow was ever reported: they were not asked, and the answers stand for themselves."""
+    """Returns the shadows of decisions and outcomes as arrays; None if no outcome of a shadow was ever reported."""
     told = [shadow_outcome(d, o) for d, o in zip(decisions, outcomes, strict=True)]
     if not any(outcome is not None for outcome in told):
         return None
@@ -81,7 +84,7 @@ def shadows_of(decisions: list[Decision], outcomes: list[Outcome], column: dict[
 
 
 def shadow_outcome(decision: Decision, outcome: Outcome) -> Outcome | None:
-    """The shadow's outcome; that of another model, which its provider fell back to, is none."""
+    """Returns the outcome of the decision's shadow; None if there is none, or if another model answered for it."""
     told = outcome.shadow
     if told is None or decision.shadow is None or told.model not in (None, decision.shadow):
         return None
@@ -89,9 +92,10 @@ def shadow_outcome(decision: Decision, outcome: Outcome) -> Outcome | None:
 
 
 def unseen(log: BanditLog) -> int:
-    """How many shadows have no reward."""
+    """Returns the number of shadows without a reward."""
     return 0 if log.beside_rewards is None else int(np.isnan(log.beside_rewards).sum())
 
 
 def none_if_nan(value: float) -> float | None:
+    """Returns the number, or None for NaN."""
     return None if np.isnan(value) else float(value)

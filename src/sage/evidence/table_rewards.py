@@ -1,4 +1,4 @@
-"""Rewards of an outcome table, by the parts that it has."""
+"""Rewards of outcome tables, from the parts (quality, cost, latency) that a table has."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sage.outcomes.table import OutcomeTable
 
 
 def table_weights(table: OutcomeTable) -> RewardWeights:
-    """reward_v1 by the parts that are known for every task and model that ran."""
+    """Returns the weights of reward_v1 without the parts that are missing for any task and model that ran."""
     parts = {
         name: np.full(1, np.nan if np.isnan(values[table.ran]).any() else 0.0)
         for name, values in (("cost_usd", table.cost_usd), ("latency_s", table.latency_s))
@@ -18,7 +18,7 @@ def table_weights(table: OutcomeTable) -> RewardWeights:
 
 
 def table_rewards(table: OutcomeTable) -> np.ndarray:
-    """[tasks, models]; NaN where a model did not run."""
+    """Returns the rewards [tasks, models]; NaN where a model did not run."""
     nothing = np.zeros(table.score.shape)
     return composite_reward(
         table.score, table.cost_usd, table.latency_s, nothing, nothing.astype(bool), table_weights(table)

@@ -1,4 +1,4 @@
-"""Predicted rewards for a proof: cell means, corrected by earlier decisions of the same task where that changes nothing but noise."""
+"""Predicted rewards for a proof: cell means, improved by earlier decisions of the same task where that is unbiased."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from sage.evidence.missingness import UNUSUAL
 
 
 class EvaluationError(ValueError):
-    """A question that the log cannot be asked: the sentence names the reason and the fix."""
+    """A question that the log cannot answer; the message names the reason and the fix."""
 
 
 def predict_for_proof(
     log: BanditLog, candidate: np.ndarray, incumbent: np.ndarray, observed: np.ndarray, seed: int = 0
 ) -> np.ndarray:
-    """[n, models] predictions that use the earlier rows of the row's task, unless these would move the estimate.
+    """Returns [n, models]: predictions that use earlier rows of the row's task, unless these would move the estimate.
 
-    They move it by chance alone if the outcome of a decision does not depend on later decisions of its task. Outcomes of whole
-    tasks, reported for each of their decisions, do: if the two estimates differ at p < .01, cell means alone predict.
+    Earlier rows move it by chance alone if the outcome of a decision does not depend on later decisions of its task.
+    Outcomes of whole tasks that are reported for each of their decisions do depend on them: if the two estimates differ
+    at p < .01, the result is predicted by cell means alone.
     """
     plain = predict_rewards(log, seed, observed)
     informed = predict_rewards(log, seed, observed, earlier_rows=True)
@@ -37,7 +38,7 @@ def agree(
     plain: np.ndarray,
     informed: np.ndarray,
 ) -> bool:
-    """Whether two arrays of predictions give the same estimate but for chance."""
+    """Returns True if two arrays of predictions [n, models] give the same estimate up to chance."""
     known = fill_missing(log, ~observed, plain)
     moved = paired_difference(
         *(gain_estimate(known, candidate, incumbent, predictions) for predictions in (informed, plain))
@@ -47,5 +48,5 @@ def agree(
 
 
 def gain_estimate(log: BanditLog, candidate: np.ndarray, incumbent: np.ndarray, predictions: np.ndarray) -> Estimate:
-    """The doubly robust paired difference."""
+    """Returns the doubly robust estimate of the candidate's mean reward minus the incumbent's."""
     return paired_difference(*(doubly_robust(log, target, predictions) for target in (candidate, incumbent)))
