@@ -33,7 +33,7 @@ class Amount:
 
 @dataclass(frozen=True, kw_only=True)
 class QualityAndCost:
-    """The differences in quality and cost per decision, candidate minus incumbent, and the cost of a task with either."""
+    """The differences in quality and cost per decision, candidate minus incumbent, and a task's cost with either."""
 
     quality: Amount
     cost_usd: Amount | None  # None where no row has a cost

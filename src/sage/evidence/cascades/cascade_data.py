@@ -99,7 +99,7 @@ class CascadeData:
         return digest.hexdigest()
 
     def rewards(self, price: float) -> np.ndarray:
-        """Returns [n]: the quality where an episode stops, less `price` (quality per dollar) times an attempt's cost."""
+        """Returns [n]: the quality where an episode stops, less `price` (quality per dollar) times an attempt's USD."""
         quality = np.where(self.action == self.stop, self.quality[self.episode], 0.0)
         return quality - price * self.cost_usd if price else quality
 

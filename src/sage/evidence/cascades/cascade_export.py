@@ -119,7 +119,7 @@ def source_of(rows: Rows) -> str:
 
 
 def why_left_out(rows: Rows) -> str:
-    """Returns '' if every step of the cascade, up to the last one, is in the log, or else the reason to leave it out."""
+    """Returns '' if every step of the cascade, up to the last one, is in the log; else the reason to leave it out."""
     return "" if [number_of(row) for row in rows] == list(range(len(rows))) else "a step that is not in the log"
 
 

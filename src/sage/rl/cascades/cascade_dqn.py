@@ -1,4 +1,4 @@
-"""Cascades by rl_training's DQN on the logged episodes, kept as a table of histories that serves without PyTorch."""
+"""Cascades learned by rl_training's DQN from logged episodes, kept as a table that serves without PyTorch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ TARGET_SHARE = 0.02  # of the difference that the target network takes over with
 
 
 def learn_dqn(data: CascadeData, price: float, *, updates: int = UPDATES, seed: int = 0) -> LearnedCascade:
-    """Double DQN on what was tried and said; actions that a history hardly has are not known, as in fitted Q."""
+    """Learns a cascade by double DQN on the observed episodes.
+
+    Actions that a history has in fewer than FEWEST_TASKS effective tasks count as unknown, as in fitted Q.
+    """
     import torch
 
     from rl_training import DQN
@@ -68,12 +71,12 @@ def learn_dqn(data: CascadeData, price: float, *, updates: int = UPDATES, seed: 
 
 
 def history_inputs(data: CascadeData, cells: Cells, costs: np.ndarray) -> np.ndarray:
-    """float32 [n, 4 models]: what was tried, said, and would be taken."""
+    """Returns the network's inputs, float32 [n, 4 * models]: accepted, rejected, unverified and taken models."""
     return summaries(data.states, cells, costs)[:, : 4 * len(data.models)].astype(np.float32)
 
 
 def episodes_dataset(data: CascadeData, inputs: np.ndarray, price: float) -> Dataset:
-    """The episodes as a dataset of rl_training, with the actions that were possible as the mask."""
+    """Returns the episodes as a dataset of rl_training; its observations hold the mask of possible actions."""
     from rl_training import Dataset
     from rl_training.core import Box, Dict, Discrete, MultiBinary, Spec
     from rl_training.data import Provenance

@@ -1,4 +1,4 @@
-"""Estimates of a cascade's quality and cost from logged episodes of another one."""
+"""Off-policy estimates of a cascade's quality and cost from logged episodes of another cascade."""
 
 from __future__ import annotations
 
@@ -19,16 +19,20 @@ Values = tuple[np.ndarray, np.ndarray]
 
 
 def episode_values(episodes: CascadeData, target: np.ndarray, price: float, *, seed: int = 0) -> np.ndarray:
-    """[episodes] what each says of the target's reward: their mean is the sequential doubly robust estimate.
+    """Returns [episodes]: each episode's estimate of the target's reward, quality less `price` times dollars.
 
-    Episodes without an outcome say what is expected of them.
+    Their mean is the sequential doubly robust estimate. `target` [n, models + 1] are the target's probabilities in the
+    logged states. Episodes without an outcome give their expected value.
     """
     quality, cost = part_values(episodes, target, seed=seed)
     return quality - price * cost
 
 
 def part_values(episodes: CascadeData, target: np.ndarray, *, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Returns what each episode says of the target's quality and of its cost, as `episode_values` does of the reward."""
+    """Returns each episode's estimates of the target's quality and of its cost in USD.
+
+    Arguments are those of `episode_values`, which combines the two.
+    """
     known, ends = episodes.observed[episodes.episode], np.diff(episodes.episode, append=-1) != 0
     taken, log = target[np.arange(len(target)), episodes.action], replace(episode_log(episodes, 0.0), clusters=None)
 
@@ -42,7 +46,10 @@ def part_values(episodes: CascadeData, target: np.ndarray, *, seed: int = 0) -> 
 
 
 def fitted_parts(episodes: CascadeData, target: np.ndarray, known: np.ndarray, seed: int) -> dict[str, Values]:
-    """Q and V of quality and of cost, from tasks other than the episode's."""
+    """Returns Q and V of the target for quality and for cost, fitted on tasks other than the episode's.
+
+    Raises EvaluationError if all episodes are of one task.
+    """
     num_tasks = len(np.unique(episodes.contexts.task_id))
     if num_tasks < 2:
         raise EvaluationError("all episodes are of one task: nothing can be proved from a single task; log more tasks")
@@ -64,7 +71,7 @@ def fitted_parts(episodes: CascadeData, target: np.ndarray, known: np.ndarray, s
 
 
 def part_rewards(episodes: CascadeData, part: str) -> np.ndarray:
-    """[n] of each step: the quality of a stop, or what an attempt cost; a cost that is not known is the model's mean."""
+    """Returns [n]: the quality of a stop, or the USD of an attempt, for each step; unknown costs are the model's mean."""
     if part == "quality":
         return np.nan_to_num(episodes.rewards(0.0))
     usual = np.append(mean_costs(episodes), 0.0)[episodes.action]
@@ -72,14 +79,19 @@ def part_rewards(episodes: CascadeData, part: str) -> np.ndarray:
 
 
 def net_of_cost(parts: dict[str, Values], price: float) -> Values:
+    """Returns Q and V of quality less `price` times cost."""
     (q, v), (q_cost, v_cost) = parts["quality"], parts["cost_usd"]
     return q - price * q_cost, v - price * v_cost
 
 
 def target_of(episodes: CascadeData, policy: CascadePolicy) -> np.ndarray:
-    """[n, models + 1] the policy's probabilities in the logged states."""
+    """Returns [n, models + 1]: the policy's probabilities in the logged states."""
     return policy.step_probabilities(episodes.states, episodes.models, episodes.eligible)
 
 
 def incumbent_target(episodes: CascadeData, static: CascadePolicy | None) -> np.ndarray:
+    """Returns [n, models + 1] with a one for the incumbent's action in each logged state.
+
+    It is the most probable action of `static`, or of the log itself if `static` is None.
+    """
     return most_likely(episodes.propensity if static is None else target_of(episodes, static))

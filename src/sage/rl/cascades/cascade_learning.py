@@ -1,4 +1,4 @@
-"""Cascades learned from logged episodes alone: fitted Q from the last step back, with shrunk values of histories."""
+"""Cascades learned from logged episodes by fitted Q, from the last step back, with shrunk values of histories."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PESSIMISM = 2.0  # standard errors that an action's value is lowered by: the bes
 
 
 class HistoryModel(NamedTuple):
-    """Ridge regressions of the summary, and a shrunk correction for every pair of history and action."""
+    """A ridge regression on state summaries for each action, plus a correction for every pair of history and action."""
 
     slopes: np.ndarray  # [width + 1, actions], the last row is the intercept
     codes: np.ndarray  # int64 [histories], rising
@@ -46,9 +46,10 @@ def fit_histories(
     pessimism: float = 0.0,
     fewest: float = 0.0,
 ) -> HistoryModel:
-    """Features are the summary, the history's code and the number of the task.
+    """Fits the values of actions to `goals` [n]; features are those of `state_features`.
 
-    `wide`: the linear model sees the whole summary, or else what was tried and said alone.
+    With `wide` the linear model sees the whole summary, otherwise only what was tried and said. Values are lowered by
+    `pessimism` standard errors, and are minus infinity for actions with fewer than `fewest` effective tasks.
     """
     width = features.shape[1] - 2 if wide else 4 * (num_actions - 1)
     ridge = fit_ridge(features[:, :width], actions, goals, num_actions)
@@ -70,7 +71,10 @@ def fit_histories(
 
 
 def effective_tasks(cell: np.ndarray, task: np.ndarray, num_cells: int) -> np.ndarray:
-    """[cells] how many tasks the rows of a cell amount to, if a few have most of the rows."""
+    """Returns [cells]: the number of tasks that a cell's rows are worth.
+
+    It is smaller than the number of its tasks if a few tasks have most of the rows.
+    """
     number = np.unique(task, return_inverse=True)[1]
     pair, counts = np.unique(cell * (number.max() + 1) + number, return_counts=True)
     squares = np.bincount(pair // (number.max() + 1), counts.astype(float) ** 2, num_cells)
@@ -78,12 +82,12 @@ def effective_tasks(cell: np.ndarray, task: np.ndarray, num_cells: int) -> np.nd
 
 
 def ratio(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
-    """0 where the denominator is."""
+    """Returns the quotient elementwise; 0 where the denominator is 0."""
     return np.divide(numerator, denominator, out=np.zeros(len(numerator)), where=denominator > 0)
 
 
 def state_features(data: CascadeData, cells: Cells, mean_cost: np.ndarray) -> np.ndarray:
-    """[n, width + 2]: what `fit_histories` takes."""
+    """Returns [n, width + 2]: each state's summary, the code of its history, and the number of its task."""
     _, task = np.unique(data.contexts.task_id, return_inverse=True)
     states = data.states
     return np.column_stack(
@@ -92,7 +96,7 @@ def state_features(data: CascadeData, cells: Cells, mean_cost: np.ndarray) -> np
 
 
 def episode_log(data: CascadeData, price: float) -> EpisodeLog:
-    """Clusters are tasks; what nobody reported is 0 here."""
+    """Returns the episodes as a log for estimators, with tasks as clusters; unreported rewards are 0."""
     return EpisodeLog(
         episodes=data.episode,
         rewards=np.nan_to_num(data.rewards(price)),
@@ -102,7 +106,7 @@ def episode_log(data: CascadeData, price: float) -> EpisodeLog:
 
 
 def mean_costs(data: CascadeData) -> np.ndarray:
-    """[models] of an attempt; the mean of all where a model was never tried."""
+    """Returns [models]: the mean cost of an attempt in USD; the mean of all attempts for a model never tried."""
     known = (data.action < data.stop) & ~np.isnan(data.cost_usd)
     counts = np.bincount(data.action[known], minlength=len(data.models))
     sums = np.bincount(data.action[known], data.cost_usd[known], len(data.models))
@@ -110,7 +114,10 @@ def mean_costs(data: CascadeData) -> np.ndarray:
 
 
 def learn_fitted_q(data: CascadeData, price: float, *, wide: bool = False, seed: int = 0) -> LearnedCascade:
-    """The best cascade by the log's own episodes; `wide`: cell and cost so far play a part too."""
+    """Learns the cascade with the highest value by the logged episodes; `price` is quality per dollar.
+
+    With `wide`, the cell and the money spent so far count too.
+    """
     seen = data.select(data.observed)
     cells, costs = Cells.of(seen.contexts), mean_costs(seen)
     features, num_actions = state_features(seen, cells, costs), len(seen.models) + 1
@@ -144,7 +151,7 @@ def learn_fitted_q(data: CascadeData, price: float, *, wide: bool = False, seed:
 
 
 def training_of(data: CascadeData, learner: str, price: float, seed: int, **settings: float | int | str) -> Training:
-    """Every task of the data counts as seen."""
+    """Returns the record of a cascade's training; every task of the data counts as seen."""
     return Training(
         learner=learner,
         data_sha256=data.sha256,

@@ -1,4 +1,4 @@
-"""Episodes as a cascade would have logged them over a table: real outcomes, a simulated verifier, known propensities."""
+"""Episodes that a cascade would have logged over an outcome table: real outcomes, a simulated verifier."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ RIGHT = 0.5  # a score from here on is what a verifier should accept
 
 @dataclass(frozen=True)
 class SimulatedVerifier:
-    """Accepts right answers with one rate and wrong ones with another; its errors on one task may be correlated.
+    """A verifier that accepts right answers at one rate and wrong ones at another; its errors may be correlated.
 
-    Every attempt looks at the task's own random number with probability sqrt(correlation), and at a fresh one otherwise; it
-    errs if the number is below its error rate. Errors of equal rates then have exactly that correlation.
+    Every attempt looks at the task's own random number with probability sqrt(correlation), otherwise at a fresh one,
+    and errs if the number is below its error rate. Errors of equal rates then have exactly that correlation. Raises
+    ValueError for a value outside of 0 to 1.
     """
 
     true_positive: float = 0.95
@@ -38,7 +39,10 @@ class SimulatedVerifier:
         return f"simulated {self.true_positive:g}/{self.false_positive:g} rho {self.correlation:g}"
 
     def accepts(self, right: np.ndarray, of_task: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-        """bool [n]; `of_task` holds a uniform number per task, which all its attempts share."""
+        """Returns bool [n]: the verdicts on answers that are `right` or not (bool [n]).
+
+        `of_task` [n] holds each task's uniform random number, which all its attempts share.
+        """
         shared = generator.random(len(right)) < np.sqrt(self.correlation)
         number = np.where(shared, of_task, generator.random(len(right)))
         return right ^ (number < np.where(right, 1 - self.true_positive, self.false_positive))
@@ -55,9 +59,10 @@ def replay_cascade(
     contexts: Contexts | None = None,
     rows: np.ndarray | None = None,
 ) -> CascadeData:
-    """Draws tasks with replacement and works on each; an episode is a second after the one before, from 1970.
+    """Draws tasks with replacement, lets the cascade work on each, and returns the episodes.
 
-    `rows` are the tasks where they are not to be drawn, one per episode.
+    Episodes are one second apart from 1970 on. `rows` gives the tasks of the table where they are not to be drawn.
+    Raises ReplayError for fewer than one episode.
     """
     if num_episodes < 1:
         raise ReplayError(f"episodes={num_episodes} must be 1 or more")
@@ -97,7 +102,7 @@ def walk(
     limit: int,
     generator: np.random.Generator,
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """The steps of all episodes, and the quality of the taken answers; all episodes go on step by step together."""
+    """Plays all episodes together, step by step; returns the columns of their steps and the qualities of their answers."""
     size, stop = len(rows), len(table.models)
     order, verdict = np.zeros((2, size, stop), np.int64)
     spent, of_task, quality = np.zeros(size), generator.random(size), np.zeros(size)

@@ -1,4 +1,4 @@
-"""Which learner's cascade to keep, and for which price: judged on tasks that it was not learned from."""
+"""The choice of a cascade among learners or prices, by estimates on tasks that it was not learned from."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ Candidate = Callable[[CascadeData], LearnedCascade]
 def choose_cascade(
     data: CascadeData, price: float, learners: dict[str, Learner] = LEARNERS, *, seed: int = 0
 ) -> LearnedCascade:
-    """The first learner, or another whose cascades are better by more than a standard error on tasks left out.
+    """Learns a cascade by the first learner, or by another that is better on held-out tasks.
 
-    What was compared is in the training's calibration: the gain over the first learner, by task, and its standard error.
+    Better means by more than a standard error. The comparison is kept in the training's calibration: each learner's
+    gain over the first, and its standard error by task. Raises ValueError if there are too few tasks for the folds.
     """
     first, *others = learners
     gains = {name: [] for name in others}
@@ -65,7 +66,7 @@ def choose_cascade(
 
 
 def by_task(found: list[tuple[np.ndarray, np.ndarray]]) -> tuple[float, float]:
-    """The mean over episodes, and its standard error by task."""
+    """Returns the mean of values over episodes, and its standard error clustered by task; items are (values, tasks)."""
     values, tasks = (np.concatenate(parts) for parts in zip(*found, strict=True))
     mean = float(values.mean())
     _, row = np.unique(tasks, return_inverse=True)
@@ -82,11 +83,12 @@ def learn_within(
     *,
     seed: int = 0,
 ) -> LearnedCascade:
-    """Meets a limit by quality and cost of cascades on tasks that they were not learned from.
+    """Learns a cascade that keeps to the objective's limit, by estimates on tasks that it was not learned from.
 
-    Within the allowed loss of quality the cheapest, within a budget the best. The best answer to a limit is a mixture of two
-    prices wherever no single price is at it exactly (Beutler and Ross, 1985). The incumbent may be one of the two, and decides
-    alone where nothing keeps to the limit. What is limited counts with two standard errors, because the gate asks for bounds.
+    Under a limit on the loss of quality it is the cheapest, under a budget the best. It may be a mixture of cascades
+    for two prices, which is the best answer wherever no single price meets the limit exactly (Beutler and Ross, 1985).
+    One of the two may be the incumbent, which decides alone where nothing keeps to the limit. The limited quantity
+    counts with two standard errors, because the gate asks for bounds. Raises ValueError for `learner="dqn"`.
     """
     learn = LEARNERS[learner]
     if learn is learn_dqn:
@@ -113,7 +115,7 @@ def learn_within(
 
 
 def prices_for(data: CascadeData) -> list[float]:
-    """Returns the prices that are tried for a limit, in quality per dollar: the same choices whatever calls cost."""
+    """Returns the prices (quality per dollar) that are tried for a limit, scaled by the mean cost of an episode."""
     mean = float(data.total_cost[data.observed].mean())
     return [worth / mean for worth in WORTHS] if mean > 0 else [0.0]
 
@@ -121,7 +123,8 @@ def prices_for(data: CascadeData) -> list[float]:
 def copy_incumbent(data: CascadeData, incumbent: CascadePolicy | None) -> LearnedCascade:
     """Returns the incumbent as a learned cascade, which a file can keep and a mixture can contain.
 
-    Its action in a history decides; in histories where that differs from row to row, the one of the cell after as many attempts.
+    The incumbent's action in a history decides. Where it differs from row to row, the one that is usual in the cell
+    after as many attempts decides.
     """
     seen = data.select(data.observed)
     target, cells = incumbent_target(seen, incumbent), Cells.of(seen.contexts)
@@ -149,7 +152,7 @@ def copy_incumbent(data: CascadeData, incumbent: CascadePolicy | None) -> Learne
 
 
 def means_by(group: np.ndarray, values: np.ndarray, num_groups: int) -> np.ndarray:
-    """Returns the mean [groups, columns] of the rows of each group, 0 where there are none."""
+    """Returns [groups, columns]: the mean of each group's rows of `values`, 0 for groups without rows."""
     counts = np.maximum(np.bincount(group, minlength=num_groups), 1)
     return np.stack([np.bincount(group, column, num_groups) / counts for column in values.T], axis=1)
 
@@ -157,7 +160,10 @@ def means_by(group: np.ndarray, values: np.ndarray, num_groups: int) -> np.ndarr
 def estimate(
     data: CascadeData, candidates: list[Candidate], incumbent: CascadePolicy | None, seed: int
 ) -> list[tuple[float, float, float, float]]:
-    """Returns, for each candidate, its gain in quality over the incumbent, its cost, and the standard error of each."""
+    """Returns for each candidate its gain in quality over the incumbent, its cost in USD, and their standard errors.
+
+    The order is gain, error of the gain, cost, error of the cost.
+    """
     _, task = np.unique(data.contexts.task_id, return_inverse=True)
     fold = assign_folds(task, FOLDS, seed)
     gains, costs = ([[] for _ in candidates] for _ in range(2))

@@ -1,4 +1,4 @@
-"""The best cascade where outcomes and verifier rates are known: dynamic programming over what was tried and said."""
+"""The best cascade for known outcomes and verifier rates, by dynamic programming over histories."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ History = tuple[tuple[int, bool], ...]
 
 
 class TaskTypes(NamedTuple):
-    """Kinds of tasks and how often they come; given the kind, verdicts on different models are independent.
+    """Kinds of tasks and their shares; given the kind, verdicts on different models are independent.
 
-    With one kind per recorded task the correlation of the models' successes is that of the record; independent coin flips
-    with the models' mean rates would overstate a cascade.
+    With one kind per recorded task, the models' successes are correlated as in the record; independent coin flips with
+    the models' mean rates would overstate a cascade.
     """
 
     share: np.ndarray  # [types], adds up to 1
@@ -36,14 +36,18 @@ class TaskTypes(NamedTuple):
 
 @dataclass(frozen=True)
 class Solution:
-    """The best action value of every history that may come up, and what the best cascade gives."""
+    """The best value of every action after every possible history, and the value of the best cascade."""
 
     values: dict[History, np.ndarray]  # [models + 1] per history, last to stop; minus infinity where not possible
     value: float
 
 
 def types_of(score: np.ndarray, cost: np.ndarray, verifier: SimulatedVerifier) -> TaskTypes:
-    """One kind per recorded task and per range of the number that the verifier's attempts share (see SimulatedVerifier)."""
+    """Returns the kinds of tasks by recorded scores and costs [tasks, models] and a simulated verifier.
+
+    There is one kind per task and per range of the random number that the verifier's attempts share (see
+    SimulatedVerifier).
+    """
     miss, false = 1 - verifier.true_positive, verifier.false_positive
     right = score >= RIGHT
     rate, shared = np.where(right, miss, false), np.sqrt(verifier.correlation)
@@ -63,7 +67,10 @@ def types_of(score: np.ndarray, cost: np.ndarray, verifier: SimulatedVerifier) -
 
 
 def solve(types: TaskTypes, price: float, max_attempts: int | None = None) -> Solution:
-    """Backward induction over all histories: Bayes' rule on the kinds after every verdict."""
+    """Returns the best cascade by backward induction over all histories.
+
+    Every verdict updates the shares of kinds by Bayes' rule. `price` is quality per dollar.
+    """
     num_models = types.cost.shape[1]
     limit = min(max_attempts or num_models, num_models)
     values: dict[History, np.ndarray] = {}
@@ -88,7 +95,7 @@ def solve(types: TaskTypes, price: float, max_attempts: int | None = None) -> So
 
 
 def taken_quality(types: TaskTypes, history: History) -> np.ndarray:
-    """[types] of the answer that a stop takes: the latest accepted one, or else the latest."""
+    """Returns [types]: the expected quality of the answer that a stop takes, the latest accepted or else the latest."""
     for model, accepted in reversed(history):
         if accepted:
             return types.quality_accepted[:, model]
@@ -96,7 +103,7 @@ def taken_quality(types: TaskTypes, history: History) -> np.ndarray:
 
 
 class Expectation(NamedTuple):
-    """What a cascade gives, by kind of task."""
+    """The expected quality, cost and number of attempts of a cascade, by kind of task."""
 
     quality: np.ndarray  # [types]
     cost: np.ndarray  # [types]
@@ -104,7 +111,7 @@ class Expectation(NamedTuple):
 
 
 def follow(types: TaskTypes, values: dict[History, np.ndarray]) -> Expectation:
-    """The exact expectation, over all verdicts, of the cascade that takes the highest value; unknown histories stop."""
+    """Returns the exact expectation of the cascade that takes the highest value; it stops at unknown histories."""
     found = Expectation(*(np.zeros(len(types.share)) for _ in range(3)))
     for history, chance, action in paths(types, values):
         if action == types.cost.shape[1]:
@@ -116,7 +123,7 @@ def follow(types: TaskTypes, values: dict[History, np.ndarray]) -> Expectation:
 
 
 def paths(types: TaskTypes, values: dict[History, np.ndarray]) -> Iterator[tuple[History, np.ndarray, int]]:
-    """Every history that the cascade comes to, with its chance by kind of task, and what the cascade does there."""
+    """Yields every history that the cascade comes to, its probability by kind of task, and the action taken there."""
     waiting: list[tuple[History, np.ndarray]] = [((), np.ones(len(types.share)))]
     while waiting:
         history, chance = waiting.pop()
@@ -129,7 +136,7 @@ def paths(types: TaskTypes, values: dict[History, np.ndarray]) -> Iterator[tuple
 
 
 def as_cascade(solution: Solution, models: tuple[str, ...], *, price: float, training: Training) -> LearnedCascade:
-    """The solution as a cascade that serves; after an attempt that the verifier could not judge it stops."""
+    """Returns the solution as a cascade that can serve; it stops after an attempt that the verifier could not judge."""
     codes, values = [], []
     for history, found in solution.values.items():
         order, verdict = np.zeros((2, 1, len(models)), np.int64)
