@@ -1,4 +1,4 @@
-"""What the reward rewards: its distribution, what drives it, and how much the best choice hangs on the weights."""
+"""An analysis of rewards: their distribution, their correlations, and how the best choice depends on the weights."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PRIOR_ROWS = 20.0  # a category's estimate is trusted like this many rows of the
 
 
 def analyze_rewards(data: RoutingData, weights: RewardWeights = REWARD_V1) -> dict:
-    """A report for JSON; `sensitivity` compares the best model per category under other weights."""
+    """Returns a report for JSON; its `sensitivity` compares the best model per category under other weights."""
     used = data.measured(weights)
     reward = data.reward(weights)
     return {
@@ -48,7 +48,7 @@ def distribution(reward: np.ndarray) -> dict:
 
 
 def correlation(reward: np.ndarray, part: np.ndarray) -> float | None:
-    """Pearson's, over the rows that have the part; None where nothing varies."""
+    """Returns Pearson's correlation over the rows that have the part; None if either side does not vary."""
     measured = ~np.isnan(part.astype(float))
     reward, part = reward[measured], part[measured].astype(float)
     if len(reward) < 2 or reward.std() == 0 or part.std() == 0:
@@ -57,7 +57,10 @@ def correlation(reward: np.ndarray, part: np.ndarray) -> float | None:
 
 
 def model_values(data: RoutingData, reward: np.ndarray) -> np.ndarray:
-    """What always choosing each model would be worth: self-normalised importance weighting; NaN where never chosen."""
+    """Returns [models]: the estimated mean reward of always choosing each model; NaN for models never chosen.
+
+    The estimate is self-normalised importance weighting.
+    """
     weight = 1 / data.propensity[np.arange(len(data)), data.action]
     total = np.bincount(data.action, weight * reward, len(data.models))
     mass = np.bincount(data.action, weight, len(data.models))
@@ -65,7 +68,10 @@ def model_values(data: RoutingData, reward: np.ndarray) -> np.ndarray:
 
 
 def best_per_category(data: RoutingData, reward: np.ndarray) -> np.ndarray:
-    """int [n]: for each row the model with the best estimate in its category, shrunk to the model's overall value."""
+    """Returns int [n]: for each row, the model with the best estimate in the row's category.
+
+    Estimates of a category are shrunk to the model's overall value.
+    """
     overall = model_values(data, reward)
     floor = np.where(np.isnan(overall), -np.inf, overall)
     categories, row_category = np.unique(data.contexts.category, return_inverse=True)
@@ -83,7 +89,10 @@ def best_per_category(data: RoutingData, reward: np.ndarray) -> np.ndarray:
 
 
 def sensitivity(data: RoutingData, weights: RewardWeights) -> list[dict]:
-    """For every part, the weight times each factor: the best single model, and how often the category's best changes."""
+    """Returns one entry per part and factor, with the part's weight multiplied by the factor.
+
+    Each entry holds the best single model, and the share of rows whose category has another best model than before.
+    """
     usual = best_per_category(data, data.reward(weights))
     found = []
     for part in ("cost", "latency", "retries", "timed_out"):

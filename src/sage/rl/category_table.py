@@ -1,4 +1,4 @@
-"""The shrunk category table: per role and category, every model's gain drawn to its mean over categories."""
+"""The learner of the category table: every model's gain per role and category, shrunk to its mean over categories."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def learn_table(
     name: str = "category_table",
     seed: int = 0,
 ) -> CellPolicy:
-    """Learns from a log, by doubly robust rewards of every model; gains are over what the incumbent does.
+    """Learns the table from a log, by doubly robust rewards of every model; gains are over the incumbent's choices.
 
-    Under a limit the reward is quality less cost, at the worth of a dollar that keeps to it (`dollar_worth`).
+    Under a limit the reward is quality less cost, at the worth of a dollar that keeps to the limit (`dollar_worth`).
     """
     version, settings = version_of(data, objective), {}
     data = with_quality_and_cost(data) if objective.constrained else data
@@ -72,9 +72,11 @@ def table_from_outcomes(
     name: str = "category_table",
     training: Training | None = None,
 ) -> CellPolicy:
-    """Learns from the rewards [n, models] of all models on the same tasks (NaN: not run); gains are over `incumbent`.
+    """Learns the table from the rewards [n, models] of all models on the same tasks (NaN: not run).
 
-    Without one, and in cells where it did not run, over the role's best model among those that ran on half of its tasks.
+    Gains are over `incumbent`. Without one, and in cells where it did not run, they are over the role's best model
+    among those that ran on at least half as many tasks as any. Raises ValueError for a wrong shape or an unknown
+    incumbent.
     """
     if rewards.shape != (len(contexts.role), len(models)):
         raise ValueError(f"rewards has shape {rewards.shape} for {len(contexts.role)} tasks x {len(models)} models")
@@ -100,7 +102,7 @@ def table_from_outcomes(
 
 
 def usual_models(rewards: np.ndarray, cells: Cells, cell: np.ndarray, preferred: int | None) -> np.ndarray:
-    """int64 [cells]: the preferred model where it ran, else the best of the role (or of the cell, where that did not run)."""
+    """Returns int64 [cells]: the model `preferred` where it ran, else the role's best, or the cell's as a last resort."""
     chosen = np.zeros(len(cells), np.int64)
     for index in range(len(cells)):
         inside = rewards[cell == index]
@@ -111,7 +113,7 @@ def usual_models(rewards: np.ndarray, cells: Cells, cell: np.ndarray, preferred:
 
 
 def best_mean(rewards: np.ndarray) -> int:
-    """The model with the best mean, among those that ran on at least half as many tasks as any."""
+    """Returns the model with the best mean among those that ran on at least half as many tasks as any."""
     ran = (~np.isnan(rewards)).sum(axis=0)
     mean = np.nansum(rewards, axis=0) / np.maximum(ran, 1)
     return int(np.where(2 * ran >= ran.max(), mean, -np.inf).argmax())
@@ -129,7 +131,7 @@ def fit_cells(
     training: Training,
     pessimism: float,
 ) -> CellPolicy:
-    """The policy from (pseudo-)rewards of every model, with its confidence checked on tasks left out."""
+    """Fits the policy to (pseudo-)rewards [n, models], and checks its confidence on held-out tasks."""
     tasks = np.unique(tasks, return_inverse=True)[1]  # numbers sort faster than names
     policy = CellPolicy(
         name=name,
@@ -155,7 +157,7 @@ def fit_cells(
 def training_of(
     data: RoutingData, learner: str, reward_version: str, *, seed: int, against: str, **settings: float | int | str
 ) -> Training:
-    """What is remembered of the rows a policy was learned from."""
+    """Returns the record that a policy keeps of its training rows."""
     return Training(
         learner=learner,
         data_sha256=data.sha256,

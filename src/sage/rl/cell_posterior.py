@@ -1,4 +1,4 @@
-"""Gains over the incumbent in every cell, drawn to what other cells say: those of the role, or of the same category."""
+"""Gains over the incumbent in every cell, shrunk to those of the same role or of the same category in other roles."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FEWEST_TASKS = 5  # of a cell, for its rows to say anything: fewer show no sprea
 
 
 class Incumbents(NamedTuple):
-    """Who decides today in every group, and how sure its mean is."""
+    """The incumbent of every group: its usual model, the variance of its mean reward, and the unit of rewards."""
 
     usual: np.ndarray  # int64 [groups]
     certain: np.ndarray  # bool [groups, models]: the incumbent of all rows
@@ -24,7 +24,7 @@ class Incumbents(NamedTuple):
 
 
 class CellGains(NamedTuple):
-    """What is believed of every model's gain over the incumbent; rows are the cells, then one per role for new categories."""
+    """Estimated gains over the incumbent; rows are the cells, then one per role for categories never seen."""
 
     mean: np.ndarray  # [cells + roles, models]; NaN: no data
     deviation: np.ndarray  # [cells + roles, models]
@@ -40,11 +40,12 @@ def cell_posterior(
     *,
     sweeps: int = SWEEPS,
 ) -> CellGains:
-    """Gains over the incumbent of every row (int64 [n]), from (pseudo-)rewards [n, models].
+    """Returns gains over the incumbent of every row (int64 [n]), from (pseudo-)rewards [n, models].
 
-    Where the incumbent is the same model throughout, its gain is 0 and certain; where it varies within a cell, every
-    model's gain is measured. New tasks are taken to scatter as the incumbent's rewards do: over the tasks of four outcome
-    tables, the variance of a gain is .8 to 1.3 times that. How many tasks a category never seen will have is not known.
+    Where the incumbent is the same model throughout a cell, its gain is 0 and certain; where it varies, every model's
+    gain is measured. New tasks are taken to scatter as the incumbent's rewards do: over the tasks of four outcome
+    tables, the variance of a gain is .8 to 1.3 times that. For a category never seen the number of tasks is unknown,
+    and this scatter is 0.
     """
     num_models, num_cells = values.shape[1], len(cells)
     is_incumbent = is_only_incumbent(incumbent, cell, num_cells, num_models)
@@ -70,7 +71,7 @@ def cell_posterior(
 
 
 def without_small(gains: GroupGains, group: np.ndarray, tasks: np.ndarray) -> GroupGains:
-    """Groups of fewer than FEWEST_TASKS tasks are not known by themselves."""
+    """Returns the gains with NaN as the mean of groups that have fewer than FEWEST_TASKS tasks."""
     few = np.bincount(pairs_of(group, tasks)[0], minlength=len(gains.mean)) < FEWEST_TASKS
     return gains._replace(mean=np.where(few[:, None], np.nan, gains.mean))
 
@@ -78,7 +79,11 @@ def without_small(gains: GroupGains, group: np.ndarray, tasks: np.ndarray) -> Gr
 def incumbents_of(
     values: np.ndarray, incumbent: np.ndarray, group: np.ndarray, gains: GroupGains, tasks: np.ndarray, *, sweeps: int
 ) -> Incumbents:
-    """An incumbent that always fails has no spread, but gains over it are as large as any: then these are the unit."""
+    """Returns the incumbents of groups, with the unit that rewards are measured in.
+
+    The unit is the standard deviation of the incumbent's rewards, or the largest usual gain if that is more, since an
+    incumbent that always fails has no spread.
+    """
     num_groups, num_models = gains.mean.shape
     own = values[np.arange(len(values)), incumbent]
     counts = counts_of(incumbent, group, num_groups, num_models)
@@ -89,7 +94,7 @@ def incumbents_of(
 
 
 def largest_gain(gains: GroupGains) -> float:
-    """The largest root mean square gain of any model over its groups, noise included: it may all be true."""
+    """Returns the largest root mean square gain of any model over its groups, noise included."""
     known = np.isfinite(gains.mean) & np.isfinite(gains.variance)
     precision = np.where(known, 1 / np.maximum(np.where(known, gains.variance, 1.0), LEAST_VARIANCE), 0.0)
     squares = np.where(known, gains.mean, 0.0) ** 2
@@ -98,7 +103,7 @@ def largest_gain(gains: GroupGains) -> float:
 
 
 def drawn_to_the_role(gains: GroupGains, cells: Cells, today: Incumbents) -> tuple[np.ndarray, np.ndarray]:
-    """[cells + roles, models] each role by itself: cells drawn to what the role's other cells and models say."""
+    """Returns means and deviations [cells + roles, models]; cells are shrunk to the other cells of their role."""
     num_cells, num_models = gains.mean.shape
     mean, deviation = (np.full((num_cells + len(cells.roles), num_models), np.nan) for _ in range(2))
     for role in range(len(cells.roles)):
@@ -121,14 +126,14 @@ def posterior_of(gains: GroupGains, rows: np.ndarray, today: Incumbents) -> Post
 
 
 def peers_of(cells: Cells, usual: np.ndarray) -> np.ndarray:
-    """int64 [cells]: which cells are of one category in several roles, with the same incumbent, so that gains compare."""
+    """Returns int64 [cells]: a number that cells share if category and incumbent are the same, in whatever role."""
     keys = [(category, int(model)) for (_, category), model in zip(cells.pairs, usual, strict=True)]
     place = {key: index for index, key in enumerate(sorted(set(keys)))}
     return np.array([place[key] for key in keys], np.int64)
 
 
 def spread_within(gains: GroupGains, group: np.ndarray) -> float:
-    """The variance of cells around the means of their groups, beyond noise, over all models together."""
+    """Returns the variance of cells around the means of their groups, without noise, over all models together."""
     inside = group[:, None] == np.unique(group)[None]  # [cells, groups]
     known = inside[:, :, None] & (np.isfinite(gains.mean) & np.isfinite(gains.variance))[:, None]
     mean = np.where(known, np.nan_to_num(gains.mean)[:, None], 0.0)
@@ -139,7 +144,11 @@ def spread_within(gains: GroupGains, group: np.ndarray) -> float:
 def drawn_to_peers(
     gains: GroupGains, pooled: GroupGains, peers: np.ndarray, today: Incumbents, between: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """[cells, models] drawn to the category's mean over roles, itself drawn to the model's mean over categories."""
+    """Returns means and deviations [cells, models], each cell shrunk to its category's mean over roles.
+
+    That mean is itself shrunk to the model's mean over categories. `between` is the variance of cells within
+    categories.
+    """
     of_group, sure_of_group = np.full(pooled.mean.shape, np.nan), np.full(pooled.mean.shape, np.nan)
     for model in np.unique(today.usual):
         here = today.usual == model
@@ -158,22 +167,25 @@ def drawn_to_peers(
 
 
 def deviation_of_spread(variance: np.ndarray, freedom: int) -> float:
-    """The standard error of a spread that is hardly more than noise: found to be zero, it may well be this large."""
+    """Returns the standard error of a variance between cells that is hardly distinguishable from noise.
+
+    A variance that was estimated as 0 may well be as large as this.
+    """
     return float(np.median(variance) * np.sqrt(2 / max(freedom, 1))) if len(variance) else 0.0
 
 
 def gains_over(values: np.ndarray, incumbent: np.ndarray) -> np.ndarray:
-    """[n, models] (pseudo-)rewards less that of the row's incumbent."""
+    """Returns [n, models]: the (pseudo-)rewards less that of the row's incumbent (int [n])."""
     return values - values[np.arange(len(values)), incumbent][:, None]
 
 
 def is_only_incumbent(incumbent: np.ndarray, group: np.ndarray, num_groups: int, num_models: int) -> np.ndarray:
-    """bool [groups, models]: whether the incumbent is this model in all rows of a group."""
+    """Returns bool [groups, models]: True where the incumbent is this model in all rows of a group."""
     counts = counts_of(incumbent, group, num_groups, num_models)
     return (counts == counts.sum(axis=1, keepdims=True)) & (counts > 0)
 
 
 def counts_of(incumbent: np.ndarray, group: np.ndarray, num_groups: int, num_models: int) -> np.ndarray:
-    """[groups, models] rows in which the incumbent is this model."""
+    """Returns [groups, models]: the number of rows in which the incumbent is this model."""
     pairs = np.bincount(group * num_models + incumbent, minlength=num_groups * num_models)
     return pairs.reshape(num_groups, num_models)

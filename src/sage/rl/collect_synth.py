@@ -1,4 +1,4 @@
-"""Made-up decisions with made-up outcomes, to try everything out before there is a log: always labelled synthetic."""
+"""Synthetic decisions with synthetic outcomes, for trying sage without a log; they are always labelled synthetic."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ def collect_synthetic(
     epsilon: float = 0.1,
     seed: int = 0,
 ) -> RoutingData:
-    """Decisions of a static table with exploration about tasks that all eight roles meet; models from cheap to dear."""
+    """Returns decisions of a static table with exploration on synthetic tasks of all eight roles.
+
+    `models` go from cheap to dear; without `static`, the table takes the middle one. Raises ValueError for fewer than
+    one row.
+    """
     if num_rows < 1:
         raise ValueError(f"rows={num_rows} must be 1 or more")
     table = synthetic_table(max(num_rows // ROWS_PER_TASK, 1), models=models, seed=seed)

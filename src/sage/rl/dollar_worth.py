@@ -1,4 +1,4 @@
-"""What a dollar must be worth in quality for a policy to keep within a limit, found on tasks left out of learning."""
+"""The worth of a dollar in quality at which a policy keeps to a limit, found on tasks held out of learning."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WORTHS = (0.0, *np.geomspace(0.003, 3.0, 25).tolist())  # of the log's mean cost
 
 
 class QualityAndCostValues(NamedTuple):
-    """Doubly robust quality and cost [n, models] of every model in every row."""
+    """The doubly robust quality and cost [n, models] of every model in every row."""
 
     quality: np.ndarray
     cost: np.ndarray
@@ -34,7 +34,7 @@ class QualityAndCostValues(NamedTuple):
 
 
 class SweptPolicy(NamedTuple):
-    """Policies learned for one worth of a dollar, each judged on the tasks that it was not learned from."""
+    """The estimated results of policies for one worth of a dollar, on tasks that they were not learned from."""
 
     usd_worth: float  # quality that a dollar counts as
     choice: np.ndarray  # int64 [n]
@@ -44,7 +44,7 @@ class SweptPolicy(NamedTuple):
 
 
 class ChoiceEstimator:
-    """Estimates of choices [n] on the rows of a log, compared with the incumbent's."""
+    """Doubly robust estimates of choices [n] on the rows of a log, compared with the incumbent's."""
 
     def __init__(self, data: RoutingData, cells: Cells, incumbent: np.ndarray, seed: int = 0) -> None:
         parts = parts_of(data, cells, seed)
@@ -53,12 +53,16 @@ class ChoiceEstimator:
         self.incumbent = incumbent
 
     def mean(self, values: np.ndarray, choice: np.ndarray, *, less_incumbent: bool = True) -> Estimate:
-        """The mean per decision."""
+        """Returns the mean of `values` [n, models] at the choices [n], per decision.
+
+        The mean of the incumbent's choices is subtracted unless `less_incumbent` is False.
+        """
         rows = np.arange(len(choice))
         score = values[rows, choice] - (values[rows, self.incumbent] if less_incumbent else 0.0)
         return ratio_estimate("doubly robust", score, np.ones_like(score), self.log.cluster_index)
 
     def estimate(self, usd_worth: float, choice: np.ndarray) -> SweptPolicy:
+        """Returns the quality and cost of the choices [n] that were made for this worth of a dollar."""
         quality, cost = self.values
         per_decision = self.mean(cost, choice, less_incumbent=False)
         return SweptPolicy(
@@ -71,7 +75,10 @@ class ChoiceEstimator:
 
 
 def with_quality_and_cost(data: RoutingData) -> RoutingData:
-    """The rows of which quality and cost are known."""
+    """Returns the rows whose quality and cost are known.
+
+    Raises RewardError if there are none.
+    """
     known = data.observed & ~np.isnan(data.cost_usd)
     if not known.any():
         raise RewardError("no row has both a quality and a cost: report cost_usd with the outcomes")
@@ -85,7 +92,7 @@ def parts_of(data: RoutingData, cells: Cells, seed: int) -> tuple[Part, Part]:
 
 
 def quality_and_cost_values(data: RoutingData, cells: Cells, seed: int = 0) -> QualityAndCostValues:
-    """NaN where a model could not have been chosen."""
+    """Returns the doubly robust quality and cost of every model in every row; NaN where it could not be chosen."""
     return QualityAndCostValues(*(pseudo_rewards(part.log, part.predictions) for part in parts_of(data, cells, seed)))
 
 
@@ -97,7 +104,7 @@ def known_or_predicted(part: Part) -> np.ndarray:
 def sweep(
     data: RoutingData, cells: Cells, incumbent: np.ndarray, *, pessimism: float, seed: int = 0
 ) -> list[SweptPolicy]:
-    """For every worth of a dollar, policies that were learned on the other folds of tasks."""
+    """Learns policies for every worth of a dollar in WORTHS on the other folds of tasks; returns their estimates."""
     estimator = ChoiceEstimator(data, cells, incumbent, seed)
     worths = [worth / max(float(data.cost_usd.mean()), np.finfo(float).tiny) for worth in WORTHS]
 
@@ -118,9 +125,10 @@ def cross_fitted_choices(
     pessimism: float,
     seed: int = 0,
 ) -> list[np.ndarray]:
-    """For each of the values that `values_of` gives [rows, models]: the choices [n] of tables learned on other folds of tasks.
+    """Returns the choices [n] of tables learned on other folds of tasks, for each array that `values_of` gives.
 
-    The folds are those of a `ChoiceEstimator` with this seed, so that neither choice nor judgement has seen the row's task.
+    `values_of` gets the rows of the other folds and returns arrays of values [rows, models]. The folds are those of a
+    `ChoiceEstimator` with this seed, so that neither the choice nor its estimate has seen the row's task.
     """
     cell, task = cells.index(data.contexts), np.unique(data.contexts.task_id, return_inverse=True)[1]
     folds = min(FOLDS, int(task.max()) + 1)
@@ -139,7 +147,10 @@ def cross_fitted_choices(
 
 
 def best_of(scores: np.ndarray, supported: np.ndarray, incumbent: np.ndarray) -> np.ndarray:
-    """int64 [n] the best of the models that could have been chosen; the incumbent where nothing is known."""
+    """Returns int64 [n]: the model with the highest score among those that are True in `supported` [n, models].
+
+    It is the incumbent where no score is known, or where the incumbent itself is not supported.
+    """
     rows = np.arange(len(scores))
     scores = np.where(supported & supported[rows, incumbent][:, None], scores, -np.inf)
     choice = scores.argmax(axis=1)
@@ -147,9 +158,10 @@ def best_of(scores: np.ndarray, supported: np.ndarray, incumbent: np.ndarray) ->
 
 
 def within_limit(points: list[SweptPolicy], objective: Objective) -> SweptPolicy:
-    """The cheapest whose lower bound of quality keeps to the margin; or the best whose upper bound of cost keeps to the budget.
+    """Returns the cheapest point whose lower bound of quality keeps to the margin of the objective.
 
-    If none does: the one that is most careful about quality, or about cost.
+    Under a limit on cost, returns the best point whose upper bound of cost per task keeps to the budget. If none does,
+    returns the point for the lowest worth of a dollar (limit on quality) or for the highest (limit on cost).
     """
     if objective.max_usd_per_task is None:
         kept = [p for p in points if interval(p.quality, level=LEVEL).low >= -objective.margin]

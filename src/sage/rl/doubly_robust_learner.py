@@ -1,4 +1,4 @@
-"""A pessimistic doubly robust learner: leaves the incumbent only where a lower bound of the gain is above zero."""
+"""A pessimistic learner: it leaves the incumbent only where a lower bound of the doubly robust gain is above zero."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ def learn_doubly_robust(
     confidence: float = CONFIDENCE,
     seed: int = 0,
 ) -> CellPolicy:
-    """Takes in every cell the model with the highest lower bound, one-sided at `confidence`; the incumbent's is zero."""
+    """Learns a table that takes, in every cell, the model with the highest lower bound of the gain.
+
+    Bounds are one-sided at `confidence`; the incumbent's is zero. Raises ValueError unless `confidence` is at least 0.5
+    and below 1.
+    """
     return learn_table(
         data,
         static=static,

@@ -1,4 +1,4 @@
-"""The promised path of `sage.evidence.export_dataset`."""
+"""A re-export of `sage.evidence.export_dataset` under its promised path."""
 
 from sage.evidence.export_dataset import Exported, ExportError, export
 

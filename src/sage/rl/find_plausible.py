@@ -1,4 +1,4 @@
-"""Which models are worth exploring in a role and category: the incumbent's, and those that a log does not show to be worse."""
+"""The search for models worth exploring by role and category: the incumbent's, and those not shown to be worse."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ def find_plausible(
     most: int = MOST,
     seed: int = 0,
 ) -> PlausibleModels:
-    """From a log: in every role and category the models of the incumbent and the best others, `most` in all."""
+    """Returns, by role and category, the incumbent's models and the best others of a log, `most` in all.
+
+    Raises PlausibleError if `most` is below 2.
+    """
     if most < 2:
         raise PlausibleError(
             f"most={most} must be 2 or more: with the incumbent's model alone there is nothing to explore"
@@ -48,9 +51,10 @@ def find_plausible(
 def find_trial(
     data: RoutingData, policy: LearnedPolicy, *, floor: float, static: RoutingPolicy | None = None
 ) -> PlausibleModels:
-    """In every role and category the models of the incumbent and of the policy as it would serve: a trial of that policy alone.
+    """Returns, by role and category, the models of the incumbent and of the policy as it would serve.
 
-    Exploration then goes nowhere but where the two differ, which is all that their comparison depends on.
+    Exploration then goes only where the two differ, which is all that their comparison depends on. Raises
+    PlausibleError if they never differ above the floor.
     """
     cells = Cells.of(data.contexts)
     cell, incumbent = cells.index(data.contexts), incumbent_of(data, static)
@@ -65,7 +69,7 @@ def find_trial(
 
 
 def plausible_of_mask(kept: np.ndarray, cells: Cells, data: RoutingData) -> PlausibleModels:
-    """From bool [cells, models]."""
+    """Returns the models that are True in `kept` (bool [cells, models]), with the log's hash and today's date."""
     names = np.array(data.models)
     return PlausibleModels(
         cells={pair: tuple(names[kept[k]].tolist()) for k, pair in enumerate(cells.pairs)},
@@ -77,10 +81,10 @@ def plausible_of_mask(kept: np.ndarray, cells: Cells, data: RoutingData) -> Plau
 def plausible_mask(
     values: np.ndarray, cell: np.ndarray, num_cells: int, incumbent: np.ndarray, tasks: np.ndarray, most: int
 ) -> np.ndarray:
-    """bool [cells, models] from (pseudo-)rewards [n, models] (NaN: could not be chosen).
+    """Returns bool [cells, models]: the plausible models by (pseudo-)rewards [n, models] (NaN: could not be chosen).
 
-    The incumbent's models stay; of the others those whose gain has an upper bound of at least 0, the highest bounds first. A
-    model that was never tried has no bound, and comes first.
+    The incumbent's models stay. Others follow while the upper bound of their gain is at least 0, the highest bounds
+    first, up to `most` models; a model that was never tried has no bound, and comes first.
     """
     usual = counts_of(incumbent, cell, num_cells, values.shape[1]) > 0
     gain = gains_over(values, incumbent)

@@ -1,10 +1,11 @@
-"""Gains of all models in all groups under one hierarchical model, so that what is said of the best of many stays true.
+"""A hierarchical model of gains, so that estimates stay true for the best of many models and groups.
 
-What a model earns in a group is its own level plus a deviation; levels vary between models, deviations by an amount that
-differs from model to model. A measured gain is the model's part less the incumbent's, plus noise, and the incumbent's
-own noise is common to all models of a group. Levels, deviations and amounts are drawn from their posterior by Gibbs
-sampling, incumbents among them: a gain that stands out among many is taken for what such gains are worth. A static table
-is rarely picked at random: by PICKED, one in two is at least as good as any single model in its place.
+The reward of a model in a group is the model's level plus a deviation; levels vary between models, and the scale of
+deviations differs from model to model. A measured gain is the model's part less the incumbent's, plus noise, and the
+incumbent's own noise is common to all models of a group. Levels, deviations and scales are drawn from their posterior
+by Gibbs sampling, those of the incumbents too, so that a gain that stands out among many is estimated at what such
+gains are worth. A static table is rarely picked at random: by PICKED, every second one is taken to be at least as good
+as any single model.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ MOST_SURE = 0.9995  # as finely as the draws can tell
 
 
 class Observed(NamedTuple):
-    """Measured gains with 0 where nothing is known, and what makes them noisy."""
+    """Measured gains, with 0 where nothing is known, and the variances of their noise."""
 
     gain: np.ndarray  # [groups, models]
     variance: np.ndarray  # [groups, models] without the incumbent's; 1 where nothing is known
@@ -35,7 +36,7 @@ class Observed(NamedTuple):
 
 
 class GibbsState(NamedTuple):
-    """One draw per chain."""
+    """One draw of all parameters per chain of the sampler."""
 
     level: np.ndarray  # [chains, models]
     seen: np.ndarray  # [chains, groups]: the incumbent's mean, as its tasks happened to be
@@ -55,11 +56,11 @@ def gain_posterior(
     sweeps: int = SWEEPS,
     seed: int = 0,
 ) -> Posterior:
-    """What to believe of every gain; 0 and sure where `certain` (bool [groups, models]), as the incumbent itself is.
+    """Returns the posterior of every gain; it is 0 and certain where `certain` (bool [groups, models]) is True.
 
-    `incumbent_variance` [groups] is that of the mean of the incumbent (int64 [groups]); `unit` is a reward's standard
-    deviation, for any scale of rewards. Without sweeps, every model is drawn to its own mean (`shrink`), which is quick
-    and too sure of the best of many: for where others judge the choice.
+    `incumbent` is int64 [groups], `incumbent_variance` [groups] the variance of its mean; `unit` is a reward's standard
+    deviation, for any scale of rewards. With `sweeps=0`, every model is shrunk to its own mean (`shrink`): quick, but
+    overconfident about the best of many, and meant for choices that are evaluated elsewhere.
     """
     if not sweeps:
         return shrink(gains)
@@ -88,7 +89,10 @@ def gain_posterior(
 
 
 def summarize_draws(draws: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and deviation of weighted draws [n, ...]; a positive mean's is at least what its chance of no loss says."""
+    """Returns mean and deviation of weighted draws [n, ...].
+
+    Where the mean is positive, the deviation is at least the one that fits the share of draws above 0.
+    """
     mean = np.tensordot(weights, draws, 1)
     deviation = np.sqrt(np.tensordot(weights, (draws - mean) ** 2, 1))
     chance = np.tensordot(weights, draws >= 0, 1).clip(1 - MOST_SURE, MOST_SURE)
@@ -97,7 +101,7 @@ def summarize_draws(draws: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray,
 
 
 def sample(observed: Observed, generator: np.random.Generator, sweeps: int) -> tuple[np.ndarray, np.ndarray]:
-    """Draws of gains [n, groups, models], and of those in a group that was never seen [n, models]."""
+    """Returns draws of gains [n, groups, models], and of gains in a group never seen [n, models]."""
     num_models = observed.gain.shape[1]
     state = GibbsState(
         np.zeros(0),
@@ -119,7 +123,7 @@ def sample(observed: Observed, generator: np.random.Generator, sweeps: int) -> t
 
 
 def draw_levels(state: GibbsState, observed: Observed, generator: np.random.Generator) -> GibbsState:
-    """Levels and incumbents' means together, from their normal posterior given the amounts."""
+    """Draws levels and the incumbents' means jointly from their normal posterior, given the scales."""
     gain, variance, known, incumbent, shared = observed
     groups, models = gain.shape
     is_incumbent = (incumbent[:, None] == np.arange(models)).astype(float)
@@ -146,7 +150,7 @@ def draw_levels(state: GibbsState, observed: Observed, generator: np.random.Gene
 
 
 def draw_scales(state: GibbsState, observed: Observed, generator: np.random.Generator) -> GibbsState:
-    """How much each model deviates, how common such amounts are, and how much levels vary."""
+    """Draws the scale of every model's deviations, the frequencies of scales, and the spread of levels."""
     gain, variance, known, incumbent, _ = observed
     models, squares = gain.shape[1], SCALES**2
     is_incumbent = (incumbent[:, None] == np.arange(models)).astype(float)
@@ -167,12 +171,12 @@ def draw_scales(state: GibbsState, observed: Observed, generator: np.random.Gene
 
 
 def draw_index(log_weights: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """An index of the last axis, with probabilities in proportion to the weights (Gumbel's trick)."""
+    """Draws an index of the last axis with probabilities proportional to the weights (Gumbel's trick)."""
     return (log_weights + generator.gumbel(size=log_weights.shape)).argmax(axis=-1)
 
 
 def draw_gains(state: GibbsState, observed: Observed, generator: np.random.Generator) -> np.ndarray:
-    """[chains, groups, models]: drawn from the measured gain to what levels say, as far as deviations are small."""
+    """Draws gains [chains, groups, models]; the smaller the deviations, the more they follow the levels."""
     gain, variance, known, _, _ = observed
     expected = state.level[:, None] - state.seen[:, :, None]
     squared = state.scale[:, None] ** 2
@@ -183,7 +187,7 @@ def draw_gains(state: GibbsState, observed: Observed, generator: np.random.Gener
 
 
 def draw_new(state: GibbsState, observed: Observed, generator: np.random.Generator) -> np.ndarray:
-    """[chains, models]: over an incumbent like that of one of the groups, in another group."""
+    """Draws gains [chains, models] in a new group whose incumbent is that of a random known group."""
     who = observed.incumbent[generator.integers(len(observed.incumbent), size=CHAINS)]
     chain = np.arange(CHAINS)
     middle = state.level - state.level[chain, who][:, None]

@@ -1,4 +1,4 @@
-"""Policies to log with: an order of preference, and any policy mixed with exploration."""
+"""Policies that write logs: an order of preference, and any policy mixed with exploration."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from sage.policies.policy import Contexts, RoutingPolicy, with_exploration
 
 
 class PolicySpecError(ValueError):
-    """A policy that was not written as it must be: the sentence shows how."""
+    """A policy in the wrong notation; the message shows the right one."""
 
 
 @dataclass(frozen=True)
 class PreferenceOrder:
-    """Always the first model of an order that may be chosen; models that are not in the order come last, by name."""
+    """A policy that takes the first eligible model of an order; models that are not in the order come last, by name."""
 
     order: tuple[str, ...]
     name: str = "static"
@@ -39,8 +39,10 @@ class PreferenceOrder:
 
 @dataclass(frozen=True)
 class Exploring:
-    """A policy that is followed but for a share of the time, in which all eligible models, or those among them that are
-    plausible, are equally likely."""
+    """Another policy, mixed with even chances of the eligible models; these have the weight `epsilon`.
+
+    With `among`, only plausible models are explored. Raises PolicySpecError unless `epsilon` lies between 0 and 1.
+    """
 
     base: RoutingPolicy
     epsilon: float
@@ -67,7 +69,10 @@ class Exploring:
 
 
 def parse_policy(text: str, base: RoutingPolicy) -> RoutingPolicy:
-    """`static`, `uniform` or `epsilon:0.1`, the last two around the given base."""
+    """Returns the policy that a text names: `static` (the base itself), `uniform`, or `epsilon:0.1` around the base.
+
+    Raises PolicySpecError for any other text.
+    """
     kind, _, value = text.partition(":")
     if kind == "epsilon":
         try:

@@ -1,4 +1,4 @@
-"""From a log to a network policy: rl_training learns, held-out tasks say how sure the result may be."""
+"""Training of network policies: rl_training learns from a log, and held-out tasks measure the confidence."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def learn_network(
     seed: int,
     **settings: float | int | str,
 ) -> NetworkPolicy:
-    """Fits on three quarters of the tasks and measures the choices' gains on the others."""
+    """Fits a network on three quarters of the tasks, and measures the gains of its choices on the others."""
     cells = Cells.of(data.contexts)
     cell = cells.index(data.contexts)
     incumbent = incumbent_of(data, static)
@@ -65,7 +65,7 @@ def learn_network(
 
 
 def one_step_dataset(data: RoutingData, cells: Cells, weights: RewardWeights) -> Dataset:
-    """Every decision is an episode of one step."""
+    """Returns the rows as a dataset of rl_training in which every decision is an episode of one step."""
     from rl_training import Dataset
     from rl_training.core import Box, Discrete, Spec
     from rl_training.data import Provenance
@@ -85,7 +85,7 @@ def one_step_dataset(data: RoutingData, cells: Cells, weights: RewardWeights) ->
 
 
 def as_layers(policy: Policy) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
-    """Weight and bias of every layer, with which a server scores the models without PyTorch."""
+    """Returns weight and bias of every layer as NumPy arrays, with which a server scores models without PyTorch."""
     from rl_training.models import dense_layers
 
     layers = dense_layers(policy)
@@ -94,7 +94,7 @@ def as_layers(policy: Policy) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
 
 
 def calibrated(policy: NetworkPolicy, data: RoutingData, values: np.ndarray, usual: np.ndarray) -> NetworkPolicy:
-    """The policy with the gains of its choices, by margin, on `data` that it has not seen.
+    """Returns the policy with the gains of its choices by margin, measured on `data` that it has not seen.
 
     `values` [n, models] are pseudo-rewards, `usual` [n] the incumbent's choices.
     """

@@ -1,4 +1,4 @@
-"""A log as a policy would have written it over a table of outcomes: real outcomes, known propensities."""
+"""Logs that a policy would have written over an outcome table: real outcomes, known propensities."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from sage.words import words_of
 
 
 class ReplayError(ValueError):
-    """A replay that cannot be made: the sentence names the reason and the fix."""
+    """A replay that cannot be made; the message names the reason and the fix."""
 
 
 def best_first(table: OutcomeTable) -> PreferenceOrder:
-    """The hand-made table that a team without one would have: the models from the best mean score down."""
+    """Returns a static table as a team might write it by hand: the models by falling mean score."""
     mean = np.nanmean(table.score, axis=0)
     return PreferenceOrder(tuple(table.models[k] for k in np.lexsort((table.models, -mean))))
 
@@ -35,7 +35,10 @@ def replay(
     seed: int = 0,
     contexts: Contexts | None = None,
 ) -> RoutingData:
-    """Draws tasks with replacement and a model for each; rows are a second apart from 1970, as a replay has no clock."""
+    """Draws tasks with replacement, and for each a model by the policy's probabilities; returns the rows.
+
+    A replay has no clock, so that rows are one second apart from 1970 on. Raises ReplayError for fewer than one row.
+    """
     if num_rows < 1:
         raise ReplayError(f"rows={num_rows} must be 1 or more")
     session = session_of(table, policy, seed)
@@ -68,31 +71,34 @@ def replay(
 
 
 def with_words(contexts: Contexts) -> Contexts:
-    """With hashed words instead of texts: what a log may keep."""
+    """Returns contexts with hashed words in place of texts, as a log keeps them."""
     if contexts.text is None or not any(isinstance(text, str) and text for text in contexts.text):
         return contexts._replace(text=None)
     return contexts._replace(text=object_array([words_of(text) for text in contexts.text]))
 
 
 def source_of(table: OutcomeTable) -> str:
-    """Of rows replayed over the table: made-up outcomes stay made-up."""
+    """Returns the data_source of rows replayed over the table: "synthetic" for synthetic outcomes, else "replay"."""
     return "replay" if table.data_source == "real" else "synthetic"
 
 
 def session_of(table: OutcomeTable, policy: RoutingPolicy, seed: int) -> str:
-    """Names a replay by what it was made from: the same one is never logged twice."""
+    """Returns a name made from a replay's table, policy and seed, so that the same replay is never logged twice."""
     return f"{source_of(table)}-{table.sha256[:8]}-{policy.name}-{policy.version[:8]}-{seed}".replace(" ", "_")
 
 
 def draw(probabilities: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """One column per row, with the row's probabilities; a column of probability 0 is never drawn."""
+    """Draws one column per row with the row's probabilities; a column of probability 0 is never drawn."""
     cumulative = probabilities.cumsum(axis=1)
     point = generator.random(len(probabilities)) * cumulative[:, -1]
     return (cumulative <= point[:, None]).sum(axis=1)
 
 
 def append_to_log(log: DecisionLog, data: RoutingData, session: str) -> None:
-    """Logs all rows under a session, or none: the same replay is refused the second time, as its ids are there."""
+    """Appends all rows and their outcomes to the log under a session.
+
+    Raises ReplayError, without writing any, if the log already holds this replay.
+    """
     decisions: list[Decision] = []
     outcomes: list[Outcome] = []
     for decision, outcome in data.records():

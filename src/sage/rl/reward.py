@@ -1,4 +1,4 @@
-"""The promised path of `sage.evidence.reward`."""
+"""A re-export of `sage.evidence.reward` under its promised path."""
 
 from sage.evidence.reward import REWARD_V1, RewardError, RewardWeights, composite_reward
 

@@ -1,4 +1,4 @@
-"""What texts are learned from: rows with every model's outcome, and predictions by regressions that have not seen the row."""
+"""Training data of text policies: rows with every model's outcome, and cross-fitted predictions from their texts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CATEGORY_FOLDS = 10
 
 @dataclass(frozen=True, eq=False)
 class Lesson:
-    """Rows with what every model gave (or is estimated to have given) in each; NaN where it could not have been chosen."""
+    """Rows with the outcome (or its estimate) of every model in each; NaN where a model could not have been chosen."""
 
     contexts: Contexts
     models: tuple[str, ...]
@@ -47,7 +47,7 @@ class Lesson:
         return np.unique(self.contexts.category, return_inverse=True)[1]
 
     def with_text(self) -> Lesson:
-        """The rows that have one; cells stay those of all rows."""
+        """Returns the rows that have a text; the cells stay those of all rows."""
         rows = np.flatnonzero(has_text(self.contexts, self.embedder))
         return replace(
             self,
@@ -62,11 +62,11 @@ class Lesson:
         return len(np.unique(self.contexts.task_id))
 
     def worth(self, usd_worth: float) -> np.ndarray:
-        """[n, models]"""
+        """Returns [n, models]: quality less cost times `usd_worth`; the quality alone without costs."""
         return self.quality if self.cost is None else self.quality - usd_worth * self.cost
 
     def filled(self, values: np.ndarray) -> np.ndarray:
-        """Without gaps: the mean of the cell, or of the model, where a model could not have been chosen."""
+        """Returns `values` [n, models] with the mean of the cell, or else of the model, in place of every NaN."""
         gaps = np.isnan(values)
         if not gaps.any():
             return values
@@ -81,7 +81,7 @@ class Lesson:
 
 
 class TextLesson:
-    """The rows with a text, their features, and predictions of rows by regressions that have not seen them."""
+    """The rows with a text, their kernel features, and predictions of each row by regressions that have not seen it."""
 
     def __init__(self, lesson: Lesson) -> None:
         contexts, seed = lesson.contexts, lesson.seed
@@ -99,15 +99,19 @@ class TextLesson:
         self.predicted = folds.predict(self.strengths)
 
     def model(self) -> TextModel:
+        """Fits the regression on all rows, with the same penalties, and returns it in the form that serves."""
         return TextModel.of(self.kernel, self.whitening, RidgePath(self.features, self.targets), self.strengths)
 
     def by_cell(self) -> np.ndarray:
-        """Predictions by regressions that know the cell and no text."""
+        """Returns predictions [n, targets] by regressions that know the cell and no text."""
         folds = Folds.of(one_hot(self.lesson.cell, len(self.lesson.cells)), self.targets, self.fold)
         return folds.predict(folds.strengths(self.group))
 
     def without_category(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Predictions of every row from other categories, and the folds; None where there are too few."""
+        """Returns every row's predictions by regressions without the row's category, and the folds of categories.
+
+        Returns None if there are fewer than LEAST_CATEGORIES categories.
+        """
         num_categories = int(self.lesson.category.max()) + 1
         if num_categories < LEAST_CATEGORIES:
             return None
@@ -120,12 +124,18 @@ class TextLesson:
         return quality - usd_worth * cost if cost.shape[1] else quality
 
     def choices(self, worth: np.ndarray) -> np.ndarray:
-        """int64 [n]: the best of the models that could have been chosen; the incumbent, where equal."""
+        """Returns int64 [n]: the model with the highest `worth` [n, models] among those that could have been chosen.
+
+        It is the incumbent where the incumbent itself could not have been chosen.
+        """
         return best_of(worth, ~np.isnan(self.lesson.quality), self.lesson.incumbent)
 
 
 def table_choices(lesson: Lesson, values: np.ndarray, fold: np.ndarray, *, new: bool) -> np.ndarray:
-    """int64 [n]: what tables learned on the other folds choose; with `new`, as for a category never seen."""
+    """Returns int64 [n]: the choices of tables learned on the other folds.
+
+    With `new`, tables choose as for a category never seen.
+    """
     cells, role = lesson.cells, lesson.cells.role_of_pair[lesson.cell]
     choices = lesson.incumbent.copy()
     for index in np.unique(fold):

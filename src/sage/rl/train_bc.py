@@ -1,4 +1,4 @@
-"""Behaviour cloning: the policy that explains the log's choices best, without looking at rewards."""
+"""Behaviour cloning: a policy that imitates the choices of the log, without looking at rewards."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def train_bc(
     updates: int = UPDATES,
     seed: int = 0,
 ) -> NetworkPolicy:
-    """A network policy by rl_training's BC; a log that one table wrote gives that table back."""
+    """Returns a network policy trained by rl_training's BC; a log that one static table wrote gives that table back."""
 
     def learn(dataset: Dataset) -> Policy:
         from rl_training import BC

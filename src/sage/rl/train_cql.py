@@ -1,4 +1,4 @@
-"""Conservative Q-learning on one-step decisions: values that are lower the less a model was tried."""
+"""Conservative Q-learning on one-step decisions: values are lowered the more, the less a model was tried."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def train_cql(
     alpha: float = ALPHA,
     seed: int = 0,
 ) -> NetworkPolicy:
-    """A network policy by rl_training's DiscreteCQL."""
+    """Returns a network policy trained by rl_training's DiscreteCQL; `alpha` is the weight of its penalty."""
 
     def learn(dataset: Dataset) -> Policy:
         from rl_training import DiscreteCQL

@@ -1,4 +1,4 @@
-"""Learns what texts say about models, and uses it only where that beats the category table on tasks left out."""
+"""The learner of text policies; texts decide only where they beat the category table on held-out tasks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LEVEL = 0.95  # of the two-sided interval of the gain over the table
 
 @dataclass(frozen=True)
 class TextGain:
-    """What choosing by text gains over the table, on rows that neither was learned from."""
+    """The estimated gain of choosing by text over the category table, on rows that neither was learned from."""
 
     gain: float
     low: float  # of what was tested
@@ -46,8 +46,11 @@ class TextGain:
 
 
 def prove_known(text: TextLesson, usd_worth: float) -> TextGain:
-    """Of categories that were learned from: the predicted differences between models have a smaller squared error than
-    those of the cell alone, by a bound over tasks, and choosing by them gains over the table in the estimate."""
+    """Returns the gain of texts in known categories, with bins if it is shown.
+
+    It is shown if predicted differences between models have a smaller squared error than those by cell alone, by a
+    lower bound over tasks, and the estimated gain over the table is positive.
+    """
     own = text.choices(text.worth(text.predicted, usd_worth))
     table = table_choices(text.lesson, text.lesson.worth(usd_worth), text.fold, new=False)
     truth, by_text, by_cell = (
@@ -61,8 +64,10 @@ def prove_known(text: TextLesson, usd_worth: float) -> TextGain:
 
 
 def prove_new(text: TextLesson, usd_worth: float) -> TextGain | None:
-    """Of categories never seen: choices that were learned without a row's category gain over the table, by a bound over
-    categories. None where there are too few."""
+    """Returns the gain of texts in new categories, with bins if a lower bound over categories is above 0.
+
+    Choices are learned without the row's category. Returns None if there are too few categories.
+    """
     left_out = text.without_category()
     if left_out is None:
         return None
@@ -78,7 +83,7 @@ def centred(values: np.ndarray) -> np.ndarray:
 
 
 def gains(text: TextLesson, usd_worth: float, own: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """[n] what a choice gave more than another."""
+    """Returns [n]: the reward of the choices `own` minus that of the choices `other`."""
     values, rows = text.worth(text.targets, usd_worth), np.arange(len(own))
     return values[rows, own] - values[rows, other]
 
@@ -91,7 +96,7 @@ def lower_bound(values: np.ndarray, clusters: np.ndarray) -> float:
 def bins_of(
     text: TextLesson, usd_worth: float, predicted: np.ndarray, own: np.ndarray, *, new: bool, acts: bool
 ) -> tuple[MarginBins | None, dict]:
-    """How sure choices by text are; nothing where they are not used."""
+    """Returns the confidence of choices by text in bins of margins, and its reliability; None and {} if not `acts`."""
     if not acts:
         return None, {}
     usual, worth = text.lesson.incumbent, text.worth(predicted, usd_worth)
@@ -102,7 +107,7 @@ def bins_of(
 
 
 def fit_text(lesson: Lesson, table: CellPolicy, usd_worth: float, text: TextLesson) -> LearnedPolicy:
-    """The policy at a worth of a dollar; the table itself, where no text is shown to be better."""
+    """Returns the text policy for a worth of a dollar; the table itself if texts are not shown to be better."""
     known, new = prove_known(text, usd_worth), prove_new(text, usd_worth)
     found: dict[str, float | int | str] = {"tasks_with_text": int(text.lesson.task.max()) + 1}
     found |= {"gain_over_table": known.gain, "smaller_error_lower_bound": known.low}
@@ -142,9 +147,10 @@ def learn_text(
     embedder: Embedder | None = None,
     seed: int = 0,
 ) -> LearnedPolicy:
-    """Learns from a log: the category table from all rows, what texts add from those of which the log kept any.
+    """Learns from a log: the category table from all rows, and what texts add from the rows that have any.
 
-    An embedder reads the texts of stored prompts; without one, hashed words do.
+    An embedder reads the texts of stored prompts; without one, hashed words are read. With too few texts, the result is
+    the table.
     """
     table = learn_table(data, static=static, objective=objective, name=NAME, seed=seed)
     version = version_of(data, objective)
@@ -179,7 +185,7 @@ def learn_text(
 def worth_within(
     data: RoutingData, cells: Cells, text: TextLesson, objective: Objective
 ) -> tuple[float, dict[str, float]]:
-    """The worth of a dollar at which choices by text keep to the limit, by predictions that have not seen the row."""
+    """Returns the worth of a dollar at which cross-fitted choices by text keep to the limit, and facts to record."""
     estimator = ChoiceEstimator(data, cells, text.lesson.incumbent, text.lesson.seed)
     scale = max(float(data.cost_usd.mean()), np.finfo(float).tiny)
     worths = [worth / scale for worth in WORTHS]
@@ -220,7 +226,8 @@ def text_from_outcomes(
 ) -> LearnedPolicy:
     """Learns from outcomes [n, models] of all models on the same tasks (NaN: not run), at a worth of a dollar.
 
-    With `keep_quality`, at the largest worth that keeps this share of the incumbent's quality on tasks left out.
+    With `keep_quality`, at the largest worth that keeps this share of the incumbent's quality on held-out tasks. Raises
+    ValueError for a wrong shape or an unknown incumbent.
     """
     if quality.shape != (len(contexts.role), len(models)):
         raise ValueError(f"quality has shape {quality.shape} for {len(contexts.role)} tasks x {len(models)} models")
@@ -243,7 +250,10 @@ def text_from_outcomes(
 
 
 def worth_keeping(text: TextLesson, share: float) -> float:
-    """The largest worth of a dollar at which cross-fitted choices keep this share of the incumbent's quality."""
+    """Returns the largest worth of a dollar at which cross-fitted choices keep this share of the incumbent's quality.
+
+    Returns 0 if none does.
+    """
     assert text.lesson.cost is not None, "without costs there is nothing to trade quality for"
     quality, rows = text.lesson.filled(text.lesson.quality), np.arange(len(text.targets))
     needed = share * quality[rows, text.lesson.incumbent].sum()

@@ -1,4 +1,4 @@
-"""The promised path of `sage.policies.bandits.ucb_bandit`."""
+"""A re-export of `sage.policies.bandits.ucb_bandit` under its promised path."""
 
 from sage.policies.bandits.ucb_bandit import UCB1
 
