@@ -1,4 +1,4 @@
-"""What logged episodes prove about a cascade: sequential doubly robust estimates, clustered by task."""
+"""Off-policy evaluation of cascades: sequential doubly robust estimates from logged episodes, clustered by task."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ from sage.rl.cascades.cascade_learning import episode_log, reward_version
 
 @dataclass(frozen=True, kw_only=True)
 class CascadeEvaluation(OfflineEvaluation):
-    """The gain in quality less price times dollars, per episode; `parts` are quality and dollars apart.
+    """An estimated gain per episode, in quality less `price` times dollars; `parts` holds quality and dollars apart.
 
-    `num_rows` counts episodes, `acting_share` those in which the two cascades part. Under an objective with a limit the price
-    is 0, and the report is of quality.
+    `num_rows` counts episodes, and `acting_share` is the share of them in which the two cascades differ. Under an
+    objective with a limit the price is 0, and the report is of quality.
     """
 
     price: float
@@ -68,10 +68,11 @@ def evaluate_cascade(
     method: Method = ANYTIME,
     seed: int = 0,
 ) -> CascadeEvaluation:
-    """The candidate's expected reward per task minus that of the incumbent, on tasks that it was not learned from.
+    """Estimates the candidate's reward per episode minus the incumbent's, on tasks that it was not learned from.
 
-    The incumbent is `static`, or else the most likely action of the log in every state. Without an objective the price is the
-    one that the cascade was learned for.
+    The incumbent is `static`, or else the most likely action of the log in every state. Without an objective the price
+    is the one that the cascade was learned for. Raises EvaluationError if every task was learned from, or if no model
+    is shared.
     """
     objective = objective or (DEFAULT if policy.price == price_of(DEFAULT) else weighted(cost=policy.price))
     price = price_of(objective)
@@ -124,13 +125,13 @@ def evaluate_cascade(
 
 
 def price_of(objective: Objective) -> float:
-    """Quality points per dollar; an objective with a limit has none, as its reward is the quality."""
+    """Returns the objective's price, in quality per dollar; 0 if it has a limit, because the reward is then quality."""
     weights = objective.weights
     return 0.0 if objective.constrained else weights.cost / weights.cost_scale_usd / weights.quality
 
 
 class CascadeComparison(NamedTuple):
-    """Candidate minus baseline."""
+    """The difference of two cascades, candidate minus baseline, per episode."""
 
     report: Report
     worst: Interval | None  # holds whatever was not reported; None where all was, or where the report refuses
@@ -147,9 +148,11 @@ def compare(
     method: Method = ANYTIME,
     seed: int = 0,
 ) -> CascadeComparison:
-    """The paired difference of `targets`, candidate and baseline, by sequential doubly robust estimates.
+    """Compares the two `targets`, candidate and baseline, by sequential doubly robust estimates.
 
-    Values are linear in the rewards, so those of quality less price times cost come from those of the two.
+    Targets are probabilities [n, models + 1] in the logged states; `differ` [episodes] marks the episodes in which they
+    differ. Values are linear in the rewards, so that those of quality less price times cost follow from those of the
+    two.
     """
     known, ends = episodes.observed[episodes.episode], np.diff(episodes.episode, append=-1) != 0
     fits = [fitted_parts(episodes, target, known, seed) for target in targets.values()]
@@ -197,7 +200,10 @@ def part_amount(
     missing: np.ndarray,
     method: Method,
 ) -> Amount:
-    """Of the first policy, or of the first minus the second; the interval holds whatever was not reported."""
+    """Returns the mean quality or cost of the first policy, or of the first minus the second if there are two.
+
+    The interval holds whatever was not reported.
+    """
     if part == "cost_usd" and episodes.ended.all() and not np.isnan(episodes.cost_usd).any():
         missing = np.zeros_like(missing)
     log = part_log(episodes, part)
@@ -226,12 +232,12 @@ def part_amount(
 
 
 def limits_of(episodes: CascadeData, part: str) -> tuple[float, float]:
-    """Returns the range of an episode's quality or cost; none costs more than the dearest of the log."""
+    """Returns the range of an episode's quality or cost; no episode is assumed to cost more than the log's dearest."""
     return (0.0, 1.0) if part == "quality" else (0.0, float(np.nanmax(episodes.total_cost)))
 
 
 def part_log(episodes: CascadeData, part: str) -> EpisodeLog:
-    """Returns the log whose rewards are qualities or costs."""
+    """Returns the episodes as a log whose rewards are qualities or costs."""
     rewards = part_rewards(episodes, part)
     return replace(episode_log(episodes, 0.0), rewards=rewards, reward_range=limits_of(episodes, part))
 
@@ -239,7 +245,7 @@ def part_log(episodes: CascadeData, part: str) -> EpisodeLog:
 def part_estimates(
     log: EpisodeLog, taken: list[np.ndarray], values: tuple[Values, ...], missing: np.ndarray
 ) -> list[Estimate]:
-    """Returns each policy's own mean; what was not reported is as expected of it."""
+    """Returns the mean of each policy; an unreported end of an episode counts as its expected value."""
     return [
         sequential_doubly_robust(replace(log, rewards=np.where(missing, of[0], log.rewards)), own, *of)
         for own, of in zip(taken, values, strict=True)
@@ -249,7 +255,10 @@ def part_estimates(
 def estimate_episodes(
     episodes: CascadeData, targets: dict[str, np.ndarray], price: float, objective: Objective, seed: int = 0
 ) -> PointEstimate:
-    """Candidate minus baseline per episode; dollars only under an objective with a limit, whose price is 0."""
+    """Returns the estimated gain, candidate minus baseline, per episode, without an interval.
+
+    Dollars are estimated only under an objective with a limit, whose price is 0.
+    """
     ours, base = targets["candidate"], targets["baseline"]
     gain = float(
         (episode_values(episodes, ours, price, seed=seed) - episode_values(episodes, base, price, seed=seed)).mean()
@@ -266,7 +275,10 @@ def estimate_episodes(
 
 
 def filled_log(episodes: CascadeData, price: float, missing: np.ndarray, expected: np.ndarray) -> EpisodeLog:
-    """Rewards of quality less price times cost, where what nobody reported is as expected."""
+    """Returns the episodes as a log with rewards of quality less price times cost.
+
+    Unreported ends, True in `missing` [n], get their `expected` value.
+    """
     quality, cost = (part_rewards(episodes, part) for part in ("quality", "cost_usd"))
     limits = (-price * float(cost.max()), 1.0)
     return replace(
@@ -275,13 +287,17 @@ def filled_log(episodes: CascadeData, price: float, missing: np.ndarray, expecte
 
 
 def reward_range(episodes: CascadeData, price: float) -> tuple[float, float]:
-    """What the end of an episode that nobody reported can be worth; costs too, where some are not known."""
+    """Returns the range of the reward at the unreported end of an episode; it includes costs if some are not known."""
     all_known = episodes.ended.all() and not np.isnan(episodes.cost_usd).any()
     dearest = 0.0 if all_known else price * float(np.nanmax(episodes.total_cost))
     return -dearest, 1.0 + dearest
 
 
 def logged_version(episodes: CascadeData) -> str:
+    """Returns name and version of the cascade that wrote the episodes.
+
+    Raises IncumbentError if there are several.
+    """
     policies = sorted(set(zip(episodes.policy.tolist(), episodes.policy_version.tolist(), strict=True)))
     if len(policies) > 1:
         raise IncumbentError(
@@ -292,7 +308,10 @@ def logged_version(episodes: CascadeData) -> str:
 
 
 def find_cascade_gaps(episodes: CascadeData, worst: Interval | None) -> Missingness:
-    """By the model whose answer was taken, or was the last one tried."""
+    """Counts missing outcomes by model, and tests if chance explains them.
+
+    The model is the one whose answer was taken, or that was tried last.
+    """
     models, stop = episodes.models, episodes.stop
     log = BanditLog(
         actions=episodes.action,
@@ -321,6 +340,7 @@ def find_cascade_gaps(episodes: CascadeData, worst: Interval | None) -> Missingn
 
 
 def check_models(data: CascadeData, policy: LearnedCascade) -> None:
+    """Raises EvaluationError if the cascade and the episodes have no model in common."""
     if not set(policy.models) & set(data.models):
         raise EvaluationError(
             f"the cascade knows {', '.join(policy.models)}, and the episodes have none of them ({', '.join(data.models)}): are "

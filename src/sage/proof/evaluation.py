@@ -1,4 +1,4 @@
-"""What a log proves about a policy: its gain over the static table, on tasks that it was not learned from."""
+"""Off-policy evaluation: a policy's gain over the incumbent, on logged tasks that it was not learned from."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NOT_EVIDENCE = "made of synthetic rows: it shows that the commands work, and say
 
 @dataclass(frozen=True, kw_only=True)
 class OfflineEvaluation:
-    """The paired difference, and all that a reader needs in order to believe or doubt it."""
+    """An estimated gain over the incumbent, with the facts that a reader needs to judge it."""
 
     report: Report  # missing outcomes taken to be like those of the same model in the same cell
     missing: Missingness
@@ -62,7 +62,7 @@ class OfflineEvaluation:
 
     @property
     def bound(self) -> Interval | None:
-        """The interval whose low end decides: it holds whatever the missing outcomes were."""
+        """Returns the interval whose low end decides; it holds whatever the missing outcomes were."""
         return self.missing.worst_case or self.report.interval
 
     @property
@@ -71,10 +71,11 @@ class OfflineEvaluation:
 
     @property
     def evidence(self) -> bool:
+        """Returns False for synthetic rows, which prove nothing about real models."""
         return self.data_source != "synthetic"
 
     def to_json(self) -> dict:
-        """Plain values; the same file, checkpoint and seed give the same text."""
+        """Returns the evaluation as plain values; the same file, checkpoint and seed give the same values."""
         own = asdict(self) | {"objective": self.objective.name, "num_tasks": self.num_tasks}
         del own["report"]  # which comes last, in its own form
         note = {} if self.evidence else {"note": NOT_EVIDENCE}
@@ -91,9 +92,11 @@ def evaluate_offline(
     method: Method = ANYTIME,
     seed: int = 0,
 ) -> OfflineEvaluation:
-    """The expected reward per decision of the policy as it would serve, minus that of the incumbent.
+    """Estimates the reward per decision of the policy as it would serve, minus the incumbent's.
 
-    Under an objective with a limit the reward is the quality; cost is estimated beside it.
+    The incumbent is `static`, or else the log's most likely model; below the confidence `floor` it decides. Under an
+    objective with a limit the reward is the quality, and cost is estimated beside it. Raises EvaluationError if every
+    task was learned from, or if the policy does not fit the log.
     """
     version = version_of(data, objective)
     check_compatible(data, policy, version)
@@ -151,9 +154,10 @@ def compare(
     method: Method = ANYTIME,
     seed: int = 0,
 ) -> tuple[Report, Interval | None]:
-    """The doubly robust paired difference with models of the reward that have not seen the row's task.
+    """Returns the report of the doubly robust paired difference, and an interval for whatever missing outcomes were.
 
-    Where outcomes are missing, the report takes them as predicted, and the interval beside it holds whatever they were.
+    Policies are probabilities [n, models]; rewards are predicted from other tasks than the row's. The report takes
+    missing outcomes to be as predicted. The interval is None if nothing is missing or the report refuses.
     """
     predictions = predict_for_proof(log, candidate, incumbent, observed, seed)
     filled = fill_missing(log, ~observed, predictions)
@@ -174,6 +178,7 @@ def raw_choice(data: RoutingData, policy: LearnedPolicy) -> np.ndarray:
 
 
 def check_compatible(data: RoutingData, policy: LearnedPolicy, reward_version: str) -> None:
+    """Raises EvaluationError if the policy has other features, models or rewards than the log."""
     training = policy.training
     if training.features_version not in (0, data.features_version):
         raise EvaluationError(

@@ -1,4 +1,4 @@
-"""What quality costs by a log: policies from "money is no object" to "as cheap as possible", and the points on the way."""
+"""The cost-quality frontier of a log: policies from the highest quality to the lowest cost, with points between."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from sage.rl.doubly_robust_learner import CONFIDENCE
 
 @dataclass(frozen=True, kw_only=True)
 class FrontierPoint:
-    """Estimated means per decision; intervals are of the difference to the static table, each by itself."""
+    """Estimated means of one policy per decision; each interval is that of the difference to the static table."""
 
     name: str
     quality: float
@@ -47,6 +47,8 @@ class FrontierPoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Frontier:
+    """The points of learned policies, single models and objectives, beside the static table's."""
+
     data_source: str
     num_rows: int
     num_tasks: int
@@ -68,7 +70,11 @@ class Frontier:
 def cost_quality_frontier(
     log: RoutingData, *, static: RoutingPolicy | None = None, objective: Objective = DEFAULT, seed: int = 0
 ) -> Frontier:
-    """Policies are learned as `train-dr` does it, and judged on tasks that they were not learned from."""
+    """Learns policies as `sage rl train-dr` does, and estimates them on tasks that they were not learned from.
+
+    Raises EvaluationError if fewer than FEWEST_TASKS tasks have outcomes, and RewardError if no row has quality and
+    cost.
+    """
     data = with_quality_and_cost(log)
     tasks = len(np.unique(data.contexts.task_id))
     if tasks < FEWEST_TASKS:
@@ -133,11 +139,11 @@ def to_point(
 
 
 def always_choose(model: int, data: RoutingData, incumbent: np.ndarray) -> np.ndarray:
-    """The model wherever it may be chosen, else the incumbent."""
+    """Returns int64 [n]: the given model wherever it could have been chosen, else the incumbent's."""
     return np.where(data.propensity[:, model] > 0, model, incumbent)
 
 
 def round_down(usd: float) -> float:
-    """To two digits: a budget that nobody set needs no more."""
+    """Returns the amount rounded down to two digits, and never 0."""
     digits = 1 - int(np.floor(np.log10(usd))) if usd > 0 else 0
     return float(np.floor(usd * 10.0**digits) / 10.0**digits) or np.finfo(float).tiny

@@ -19,7 +19,7 @@ WHOLE_LOG = "export the whole log, with the decisions that have no outcome, and 
 
 @dataclass(frozen=True)
 class GateVerdict:
-    """The decision, with the sentence that explains it."""
+    """The gate's decision, with the sentence that explains it."""
 
     promote: bool
     reason: str
@@ -30,17 +30,18 @@ class GateVerdict:
 
 
 def decide(found: OfflineEvaluation, *, allow_synthetic: bool = False, looks: int | None = None) -> GateVerdict:
-    """Promotes if one-sided 97.5 % bounds of the paired differences meet the objective; refuses in doubt.
+    """Returns the verdict: promotion if one-sided 97.5 % bounds of the paired differences meet the objective.
 
-    For weights that is one bound, of the reward, above zero; for a limit two, of quality and of cost.
-
-    `looks`: how often this policy was looked at, this time counted; an interval for one look is refused beyond it.
+    For weights the lower bound of the reward must be above zero; for a limit there is one bound each of quality and
+    cost. Whatever cannot be shown is refused. `looks` is the number of looks at this policy, this one included: an
+    interval for one look is refused at the second.
     """
     verdict = judge_evaluation(found, allow_synthetic, looks)
     return replace(verdict, reason=f"{verdict.reason}; rows {found.selection}") if found.selection else verdict
 
 
 def judge_evaluation(found: OfflineEvaluation, allow_synthetic: bool, looks: int | None) -> GateVerdict:
+    """Returns the verdict without a remark on the selection of rows."""
     report = found.report
     if not found.evidence and not allow_synthetic:
         return GateVerdict(False, f"the log is {NOT_EVIDENCE}; to try the gate all the same, pass --allow-synthetic")
@@ -81,7 +82,7 @@ def judge_evaluation(found: OfflineEvaluation, allow_synthetic: bool, looks: int
 
 
 def judge_tenants(found: OfflineEvaluation, verdict: GateVerdict) -> GateVerdict:
-    """Refuses what a single tenant's reports are the reason for; the estimates of all tenants are shown either way."""
+    """Returns the verdict with each tenant's estimate added; a promotion that rests on one tenant becomes a refusal."""
     told = f"by tenant: {tell(found.tenants)}"
     if verdict.promote and (alone := resting_on_one(found.tenants, found.objective)):
         return GateVerdict(
@@ -93,7 +94,7 @@ def judge_tenants(found: OfflineEvaluation, verdict: GateVerdict) -> GateVerdict
 
 
 def judge_reward(found: OfflineEvaluation) -> GateVerdict:
-    """The lower bound of the gain in reward is above zero."""
+    """Returns promotion if the lower bound of the gain in reward is above zero, whatever the missing outcomes were."""
     report, worst = found.report, found.bound
     assert report.interval is not None
     assert worst is not None
@@ -116,9 +117,10 @@ def judge_reward(found: OfflineEvaluation) -> GateVerdict:
 
 
 def judge_limit(found: OfflineEvaluation) -> GateVerdict:
-    """Both bounds, of quality and of cost, are where the objective wants them, each one-sided at 97.5 %.
+    """Returns promotion if the one-sided 97.5 % bounds of quality and of cost are both where the objective wants them.
 
-    The claim is that both hold, so that the chance of a false one is at most that of the likelier mistake: no correction.
+    The claim is that both hold. The chance of a false one is at most that of the likelier mistake, so that no
+    correction is needed.
     """
     objective, parts = found.objective, found.parts
     assert parts is not None
@@ -146,7 +148,7 @@ def judge_limit(found: OfflineEvaluation) -> GateVerdict:
 
 
 def cost_change(found: OfflineEvaluation) -> str:
-    """Returns what the policy costs beside the incumbent, whatever the objective is."""
+    """Returns a text about the policy's cost compared with the incumbent's."""
     if found.parts is None or (cost := found.parts.cost_usd) is None:
         return "cost unknown, as no row has one"
     text = f"cost {in_usd(cost.value, '+')} USD per decision ({in_usd(cost.low, '+')} to {in_usd(cost.high, '+')}"
@@ -162,7 +164,7 @@ def basis(found: OfflineEvaluation) -> str:
 
 
 def why_no_record(found: OfflineEvaluation, looks: int | None) -> str:
-    """Explains why a look is no verdict, and so leaves the record as it is; empty if it is one."""
+    """Returns why a look changes no gate record; '' if it does."""
     if not found.evidence:
         return "the rows are synthetic"
     if found.method == ONE_LOOK and looks is not None and looks > 1:
@@ -171,7 +173,7 @@ def why_no_record(found: OfflineEvaluation, looks: int | None) -> str:
 
 
 def record_of(sha256: str, found: OfflineEvaluation, verdict: GateVerdict) -> GateRecord:
-    """What routers look for beside the checkpoint before they let it serve; `sha256` is that of the judged file."""
+    """Returns the record that routers look for beside the checkpoint; `sha256` is that of the judged file."""
     parts: dict = {} if found.parts is None else asdict(found.parts)
     return GateRecord(
         checkpoint_sha256=sha256,

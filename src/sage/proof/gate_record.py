@@ -1,6 +1,6 @@
-"""The gate's verdicts, in a file beside the checkpoint: only a policy that was promoted serves.
+"""Records of the gate's verdicts in a file beside the checkpoint; only a promoted policy serves.
 
-It guards against mistakes (another file, another floor, a refusal that nobody read), not against forgery.
+They guard against mistakes (another file, another floor, an unread refusal), not against forgery.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ MOST_EARLIER = 20
 
 
 class GateRecordError(ValueError):
-    """A record that is not there or cannot be read: the sentence says which and how to make one."""
+    """A gate record that is missing or cannot be read; the message says which, and how to make one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GateRecord:
-    """What was judged, on what, how strictly, when, and the verdict."""
+    """The gate's verdict on one checkpoint, with its data, its settings and its date."""
 
     checkpoint_sha256: str
     policy: str
@@ -43,10 +43,10 @@ class GateRecord:
     cost_ratio: dict[str, float] | None = None  # the policy's over the incumbent's
 
     def write(self, checkpoint: Path) -> Path:
-        """Adds the verdict to the file beside the checkpoint, complete or not at all.
+        """Adds the verdict to the file beside the checkpoint, complete or not at all, and returns the file's path.
 
-        The newest verdict on each checkpoint that was judged at this place is kept: the policy that a retrained file is to
-        replace still has its own.
+        The newest verdict on each of the latest checkpoints at this path is kept, so that a policy which a retrained
+        file is to replace still has its own.
         """
         try:
             others = records_of(checkpoint)
@@ -59,7 +59,7 @@ class GateRecord:
         return path
 
     def why_not(self, checkpoint: Path, floor: float, objective: Objective) -> str:
-        """Explains why this verdict does not let the checkpoint serve above this floor for this objective; empty if it does."""
+        """Returns why this verdict does not let the checkpoint serve above this floor for this objective, or ''."""
         fix = GATE.format(checkpoint=checkpoint)
         if self.promote is not True:
             return f"the gate refused {checkpoint} on {self.date}: {self.reason}"
@@ -82,7 +82,10 @@ def record_path(checkpoint: Path) -> Path:
 
 
 def records_of(checkpoint: Path) -> dict[str, GateRecord]:
-    """Returns the verdicts beside a checkpoint by the sha256 of the file that each is about, the newest last."""
+    """Returns the verdicts beside a checkpoint, newest last, by the sha256 of the file that each is about.
+
+    Raises GateRecordError if the file of records is missing or cannot be read.
+    """
     path, fix = record_path(checkpoint), GATE.format(checkpoint=checkpoint)
     if not path.is_file():
         raise GateRecordError(f"{checkpoint} has no gate record ({path.name}): {fix}")
@@ -95,13 +98,16 @@ def records_of(checkpoint: Path) -> dict[str, GateRecord]:
 
 
 def unjudged(checkpoint: Path, records: Mapping[str, GateRecord]) -> str:
-    """Explains that none of the verdicts is about the file as it is."""
+    """Returns the sentence that none of the verdicts is about the checkpoint's present content."""
     date, fix = list(records.values())[-1].date, GATE.format(checkpoint=checkpoint)
     return f"{record_path(checkpoint)} is about another file than {checkpoint}, which has changed since {date}: {fix}"
 
 
 def why_not_promoted(checkpoint: Path, floor: float, objective: Objective = DEFAULT) -> str:
-    """Explains why the gate does not let this checkpoint serve above this floor for this objective; empty if it does."""
+    """Returns why the gate does not let a checkpoint serve above this floor for this objective; '' if it does.
+
+    A missing record or file is a reason, too; no error is raised.
+    """
     try:
         records, found = records_of(checkpoint), sha256_of(checkpoint)
     except GateRecordError as error:

@@ -1,4 +1,4 @@
-"""Every look at a policy's gain, in the log's file: an interval for one look does not hold for the best of many."""
+"""The ledger of looks at policies' gains, kept because an interval for one look does not hold for several."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ COUNT = "SELECT count(*) FROM looks WHERE policy = ? AND policy_version = ?"
 
 
 def enter_look(path: Path, found: OfflineEvaluation) -> int:
-    """Writes the look down; returns how many different ones this policy has had. The same question again is no other look."""
+    """Writes a look to the file and returns the number of different looks at this policy.
+
+    The same question (data, incumbent, floor, seed and objective) again is not another look.
+    """
     other = [] if found.objective == DEFAULT else [found.objective.name]
     question = json.dumps([found.data_sha256, found.incumbent_version, found.floor, found.seed, *other])
     low = None if (bound := found.bound) is None else bound.low

@@ -1,4 +1,4 @@
-"""How many decisions with how much exploration prove a gain, and what the exploration costs; from the log's own variances."""
+"""Plans of a proof: the decisions and the exploration that it takes, and their cost, from the log's own variances."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ FARTHEST = 10**12  # decisions: whoever needs more cannot be helped
 
 
 class PlanError(ValueError):
-    """A question that cannot be planned for: the sentence names the field, the value and the fix."""
+    """A question that cannot be planned for; the message names the field, the value and the fix."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LogVariances:
-    """What a log says about how much outcomes vary, and how decisions come."""
+    """The variances of outcomes in a log, and the rhythm of its decisions."""
 
     components: Components  # of rewards around the means of their cells
     rows_per_task: float  # of the task of an average row
@@ -43,7 +43,7 @@ class LogVariances:
 
 @dataclass(frozen=True, kw_only=True)
 class Scheme:
-    """Exploration as it is asked about, with what it costs against the static table."""
+    """A share of exploration, with its cost compared with the static table."""
 
     exploration: float
     models: float  # among which it draws, the static table's counted: the mean over decisions with more than one
@@ -52,17 +52,18 @@ class Scheme:
 
     @property
     def other(self) -> float:
-        """The probability of a model that is not the static table's."""
+        """Returns the probability of a model that is not the static table's."""
         return self.exploration / self.models
 
     @property
     def usual(self) -> float:
+        """Returns the probability of the static table's model."""
         return 1 - self.exploration + self.other
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What one scheme needs."""
+    """The decisions that a proof needs under one scheme of exploration, and the cost of exploring."""
 
     exploration: float
     models: float
@@ -75,7 +76,10 @@ class Plan:
 
 
 def measure_log(data: RoutingData, weights: RewardWeights = REWARD_V1) -> LogVariances:
-    """The variance components of rewards around cell means, and the rows of tasks."""
+    """Returns the variance components of rewards around cell means, and the rows per task.
+
+    Raises PlanError if fewer than FEWEST_TASKS tasks have outcomes.
+    """
     known = data.select(data.observed)
     if (num_tasks := len(np.unique(known.contexts.task_id))) < FEWEST_TASKS:
         raise PlanError(f"the log has outcomes of {num_tasks} tasks, fewer than {FEWEST_TASKS}: log more tasks")
@@ -95,7 +99,7 @@ def measure_log(data: RoutingData, weights: RewardWeights = REWARD_V1) -> LogVar
 
 
 def rows_before(task: np.ndarray) -> np.ndarray:
-    """int64 [n]: how many rows of the same task (numbers from 0) stand before each row."""
+    """Returns int64 [n]: the number of earlier rows of the same task (numbers from 0)."""
     sizes = np.bincount(task)
     before = np.empty(len(task), np.int64)
     before[np.argsort(task, kind="stable")] = np.arange(len(task)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -111,7 +115,11 @@ def measure_scheme(
     weights: RewardWeights = REWARD_V1,
     seed: int = 0,
 ) -> Scheme:
-    """What a share of exploration would have cost on the log, over all eligible models or the `most` plausible ones."""
+    """Returns the cost that a share of exploration would have had on the log.
+
+    Exploration draws among all eligible models, or among the `most` plausible ones. Raises PlanError if there is
+    nothing to explore.
+    """
     known = data.select(data.observed)
     cells = Cells.of(known.contexts)
     cell, choice = cells.index(known.contexts), incumbent_of(known, static).choice
@@ -140,10 +148,11 @@ def measure_scheme(
 
 
 def row_variance(found: LogVariances, scheme: Scheme, *, gain: float, acting: float, seed: int = 0) -> float:
-    """n times the variance of the gate's estimate from n decisions, for a policy that acts in a share of them and gains `gain`.
+    """Returns n times the variance of the gate's estimate from n decisions.
 
-    Between tasks: where the policy acts, gains vary by what a task and a model have in common, over all rows of the task
-    together. Within: the doubly robust correction of every row, whose predictions know the earlier rows of the task.
+    The policy acts in the share `acting` of decisions and gains `gain` on average. Between tasks: where the policy
+    acts, gains vary by the effects of task and model, over all rows of the task together. Within tasks: every row adds
+    the doubly robust correction, whose predictions know the earlier rows of the task.
     """
     _, of_action, rest = found.components
     between = acting * (2 * of_action + (gain / acting) ** 2) - gain**2
@@ -153,9 +162,10 @@ def row_variance(found: LogVariances, scheme: Scheme, *, gain: float, acting: fl
 
 
 def prediction_errors(found: LogVariances, scheme: Scheme, seed: int = 0) -> tuple[float, float, float]:
-    """Mean squared errors of the predicted rewards of the policy's model and of the static table's, and their mean product.
+    """Returns the mean squared errors of two predicted rewards, and the mean product of their errors.
 
-    Over histories of tasks as the scheme would draw them, with as many earlier rows as decisions of the log had.
+    The rewards are those of the policy's and of the static table's model. Means are over random histories of tasks
+    under the scheme, with as many earlier rows as decisions of the log had.
     """
     shared, of_action, rest = found.components
     rng = np.random.default_rng(seed)
@@ -173,7 +183,7 @@ def prediction_errors(found: LogVariances, scheme: Scheme, seed: int = 0) -> tup
 
 
 def power_at(rows: float, variance: float, gain: float, method: Method = ONE_LOOK) -> float:
-    """The chance that the lower bound is above zero after so many decisions."""
+    """Returns the chance that the lower bound is above zero after this number of decisions."""
     error = math.sqrt(variance / rows)
     return NormalDist().cdf(gain / error - quantile(error, method))
 
@@ -184,7 +194,7 @@ def quantile(error: float, method: Method) -> float:
 
 
 def rows_for(variance: float, gain: float, power: float, method: Method = ONE_LOOK) -> int | None:
-    """The fewest decisions with at least this power; None where 10^12 are too few."""
+    """Returns the fewest decisions with at least this power; None if 10^12 are too few."""
     if power_at(FARTHEST, variance, gain, method) < power:
         return None
     low, high = 0, FARTHEST
@@ -195,7 +205,7 @@ def rows_for(variance: float, gain: float, power: float, method: Method = ONE_LO
 
 
 def fewest_rows(scheme: Scheme, acting: float) -> int:
-    """Below which the gate refuses, because the weights are too skewed."""
+    """Returns the number of decisions below which the gate refuses, because the weights are too skewed."""
     second = acting / scheme.other + (1 - acting) / scheme.usual
     third = acting / scheme.other**2 + (1 - acting) / scheme.usual**2
     return math.ceil(ROWS_PER_SQUARED_SKEWNESS * skewness(1.0, second, third) ** 2)
@@ -211,7 +221,10 @@ def make_plan(
     holdout: float = 0.4,
     method: Method = ONE_LOOK,
 ) -> Plan:
-    """The decisions that one scheme needs for a gain, and what its exploration costs."""
+    """Returns the decisions that one scheme needs to prove a gain, and what its exploration costs.
+
+    Raises PlanError for a number out of range.
+    """
     check_range("gain", gain, 1.0, "the reward per decision that the policy is better by, as 0.01")
     check_range("power", power, 1.0, "the chance that the gate promotes it, as 0.8")
     check_range("acting", acting, 1.0, "the share of decisions that the policy takes, as 0.3", whole=True)
@@ -237,7 +250,7 @@ def make_plan(
 
 
 def check_range(name: str, value: float, most: float, meaning: str, *, whole: bool = False) -> None:
-    """Above 0 and below `most`, or at most that."""
+    """Raises PlanError unless `value` is above 0 and below `most`; with `whole`, `most` itself is allowed."""
     if not (0 < value <= most if whole else 0 < value < most):
         limit = "at most" if whole else "below"
         raise PlanError(f"{name}={value:g} must be above 0 and {limit} {most:g}: it is {meaning}")

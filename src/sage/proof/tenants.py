@@ -1,4 +1,4 @@
-"""The gain by tenant: a policy serves all of them, so no single one may be the reason for it."""
+"""The gain by tenant: since a policy serves all tenants, its gain must not depend on a single one."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ MOST_TOLD = 5  # tenants in a sentence
 
 
 class PointEstimate(NamedTuple):
-    """Estimates without intervals, candidate minus incumbent per decision or episode."""
+    """Estimates without intervals, candidate minus incumbent, per decision or episode."""
 
     gain: float  # in reward; under an objective with a limit, in quality
     cost_usd: float | None = None  # both under an objective with a limit alone
     usd_per_task: float | None = None  # of the candidate
 
     def meets(self, objective: Objective) -> bool:
-        """Tells whether the estimate meets the objective."""
+        """Returns True if the estimate meets the objective."""
         if not objective.constrained or self.cost_usd is None or self.usd_per_task is None:
             return self.gain > 0
         if objective.max_usd_per_task is None:
@@ -41,7 +41,7 @@ class PointEstimate(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class TenantGain:
-    """One tenant's rows, and all others."""
+    """The gain on one tenant's rows alone, and on all rows without them."""
 
     rows: int
     tasks: int
@@ -55,10 +55,10 @@ class TenantGain:
 def by_tenant(
     tenant: np.ndarray | None, task: np.ndarray, differ: np.ndarray, estimate: Callable[[np.ndarray], PointEstimate]
 ) -> dict[str, TenantGain]:
-    """Returns the gain of each tenant, where there are two or more.
+    """Returns the gain of each tenant; empty if there are fewer than two.
 
-    `estimate` is given a mask of rows, and learns from these alone: what one tenant reports must not stand in for
-    missing outcomes of others.
+    `estimate` gets a mask of rows and learns from these alone, so that one tenant's reports never stand in for missing
+    outcomes of others. `differ` [n] marks the rows in which the policies differ.
     """
     names = [] if tenant is None else np.unique(tenant).tolist()
     if len(names) < 2:
@@ -83,7 +83,7 @@ def by_tenant(
 def estimate_rows(
     data: RoutingData, candidate: np.ndarray, incumbent: np.ndarray, objective: Objective, seed: int = 0
 ) -> PointEstimate:
-    """Doubly robust, for policies with probabilities [n, models]; missing outcomes are as the rows predict them."""
+    """Returns the doubly robust estimate for policies with probabilities [n, models]; it predicts missing outcomes."""
     cells, observed = Cells.of(data.contexts), data.observed
     log = bandit_log(data, cells, QUALITY if objective.constrained else objective.weights, shadows=True)
     predictions = predict_rewards(log, seed, observed)
@@ -98,7 +98,7 @@ def estimate_rows(
 
 
 def resting_on_one(tenants: dict[str, TenantGain], objective: Objective) -> str:
-    """Says which tenants the gain depends on: without them the estimate is not where the objective wants it."""
+    """Returns a text about the tenants without whom the estimate misses the objective; '' if there are none."""
     needed = {name: found for name, found in tenants.items() if found.without and not found.without.meets(objective)}
     if not needed:
         return ""
@@ -111,7 +111,7 @@ def resting_on_one(tenants: dict[str, TenantGain], objective: Objective) -> str:
 
 
 def tell(tenants: dict[str, TenantGain]) -> str:
-    """The estimate of each tenant, of at most five those with the most rows."""
+    """Returns a text with the estimate of each tenant, at most five of them, those with the most rows."""
     most = sorted(tenants.items(), key=lambda item: -item[1].rows)
     texts = [
         f"{tenant_label(name)} {'unknown' if t.alone is None else t.alone} ({t.rows:,} rows)"

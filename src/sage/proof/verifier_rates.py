@@ -1,8 +1,8 @@
-"""How often each verifier is right, from logged cascades: the share of right answers that it passes, and of wrong ones.
+"""The error rates of verifiers, from logged cascades: the share of right answers that pass, and of wrong ones.
 
-Usually only the quality of answers that were taken is known, and which are taken depends on the verdicts. An answer that was
-taken therefore counts by the inverse of the probability with which the cascade stopped there, which the log holds. Where
-the quality of every attempt was reported, all count alike.
+Usually only the quality of taken answers is known, and verdicts decide which answers are taken. A taken answer
+therefore counts by the inverse of the logged probability with which the cascade stopped there. Where the quality of
+every attempt was reported, all count alike.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Z = 1.959963984540054  # of 95 % intervals
 
 @dataclass(frozen=True)
 class JudgedAnswer:
-    """One verdict about one answer, and what is known of that answer."""
+    """One verdict about one answer, and the facts about that answer."""
 
     verifier: str
     model: str  # that answered
@@ -39,7 +39,7 @@ class JudgedAnswer:
 
 @dataclass(frozen=True)
 class Rate:
-    """A share with its 95 % interval, and the number of answers that it is worth."""
+    """A share with its 95 % interval, and the effective number of answers behind it."""
 
     share: float
     low: float
@@ -49,7 +49,7 @@ class Rate:
 
 @dataclass(frozen=True)
 class Rates:
-    """Of one verifier about the answers of one model in one role; 'all' stands for any."""
+    """The rates of one verifier for the answers of one model in one role; "all" stands for any."""
 
     verifier: str
     model: str
@@ -65,7 +65,7 @@ class Rates:
 
 
 def measure(cascades: Iterable[Rows]) -> list[Rates]:
-    """Every verifier over all, by model, by role, and by model and role."""
+    """Returns the rates of every verifier: over all answers, by model, by role, and by model and role."""
     groups: defaultdict[tuple[str, str, str], list[JudgedAnswer]] = defaultdict(list)
     for rows in cascades:
         for one in judged_answers(rows):
@@ -75,7 +75,7 @@ def measure(cascades: Iterable[Rows]) -> list[Rates]:
 
 
 def judged_answers(rows: Rows) -> Iterable[JudgedAnswer]:
-    """The verdicts of one cascade; of one with a step that is not in the log, none."""
+    """Yields the verdicts on the answers of one cascade; none if a step is missing from the log."""
     if why_left_out(rows):
         return
     stopped = rows[-1][0].model == STOP
@@ -107,6 +107,10 @@ def judged_answers(rows: Rows) -> Iterable[JudgedAnswer]:
 
 
 def rates(verifier: str, model: str, role: str, group: list[JudgedAnswer]) -> Rates:
+    """Returns the rates from one group's verdicts.
+
+    A rate is None without known qualities, or (with a note) if the cascade never stops after some of these answers.
+    """
     note = ""
     if all(one.own for one in group):
         used, weights = group, np.ones(len(group))
@@ -126,7 +130,10 @@ def rates(verifier: str, model: str, role: str, group: list[JudgedAnswer]) -> Ra
 
 
 def rate(passed: np.ndarray, weights: np.ndarray) -> Rate | None:
-    """The weighted share and Wilson's interval, with as many answers as give the share its variance."""
+    """Returns the weighted share that passed, with Wilson's interval; None without answers.
+
+    The effective number of answers is the one that gives the share its variance.
+    """
     if not len(passed):
         return None
     share = float((weights * passed).sum() / weights.sum())
@@ -137,7 +144,7 @@ def rate(passed: np.ndarray, weights: np.ndarray) -> Rate | None:
 
 
 def wilson(share: float, number: float) -> tuple[float, float]:
-    """The 95 % interval of a share among `number` draws."""
+    """Returns low and high end of the 95 % interval of a share among `number` draws."""
     spread = Z * math.sqrt(share * (1 - share) / number + Z**2 / (4 * number**2))
     middle, scale = share + Z**2 / (2 * number), 1 + Z**2 / number
     return max((middle - spread) / scale, 0.0), min((middle + spread) / scale, 1.0)

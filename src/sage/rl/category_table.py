@@ -102,7 +102,7 @@ def table_from_outcomes(
 
 
 def usual_models(rewards: np.ndarray, cells: Cells, cell: np.ndarray, preferred: int | None) -> np.ndarray:
-    """Returns int64 [cells]: the model `preferred` where it ran, else the role's best, or the cell's as a last resort."""
+    """Returns int64 [cells]: the model `preferred` where it ran, else the role's best, or at last the cell's best."""
     chosen = np.zeros(len(cells), np.int64)
     for index in range(len(cells)):
         inside = rewards[cell == index]

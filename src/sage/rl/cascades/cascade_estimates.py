@@ -71,7 +71,7 @@ def fitted_parts(episodes: CascadeData, target: np.ndarray, known: np.ndarray, s
 
 
 def part_rewards(episodes: CascadeData, part: str) -> np.ndarray:
-    """Returns [n]: the quality of a stop, or the USD of an attempt, for each step; unknown costs are the model's mean."""
+    """Returns [n]: the quality of a stop, or the USD of an attempt, for each step; unknown costs are model means."""
     if part == "quality":
         return np.nan_to_num(episodes.rewards(0.0))
     usual = np.append(mean_costs(episodes), 0.0)[episodes.action]

@@ -102,7 +102,7 @@ def walk(
     limit: int,
     generator: np.random.Generator,
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Plays all episodes together, step by step; returns the columns of their steps and the qualities of their answers."""
+    """Plays all episodes together, step by step; returns the columns of their steps and the quality of each answer."""
     size, stop = len(rows), len(table.models)
     order, verdict = np.zeros((2, size, stop), np.int64)
     spent, of_task, quality = np.zeros(size), generator.random(size), np.zeros(size)
