@@ -1,6 +1,6 @@
-"""What each part of the method is worth: one setting is changed at a time, and held-out tasks say what that does.
+"""Ablations: one setting of the method is changed at a time, and held-out tasks show the difference.
 
-All outcomes of the held-out tasks are known, so differences are measured, not estimated from a log.
+All outcomes of the held-out tasks are known, so that differences are measured and not estimated from a log.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PRICE = WEIGHTS.cost / WEIGHTS.cost_scale_usd  # quality points per dollar
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """Which log is learned from, by what, and how it serves. The defaults are what sage does without a verifier."""
+    """The log that is learned from, the learner, and the way it serves; the defaults are sage's without a verifier."""
 
     features: str = "category"
     learner: str = "train-dr"
@@ -89,7 +89,7 @@ LEARNERS = {"train-table": learn_table, "train-dr": learn_doubly_robust, "train-
 
 
 class SetupResult(NamedTuple):
-    """Of every held-out task."""
+    """Expected quality and cost of every held-out task under one setup."""
 
     quality: np.ndarray
     cost_usd: np.ndarray
@@ -100,7 +100,10 @@ class SetupResult(NamedTuple):
 
 
 def run_ablations(tasks: list[Task]) -> list[dict]:
-    """One row per factor and level: means over the splits, and the difference from the static table."""
+    """Returns one row per factor and level: means over the splits, and the difference from the static table.
+
+    Levels with a cascade are left out if a table has gaps or unknown costs.
+    """
     known: dict[Setup, dict] = {}
     tasks = [with_complete_models(task) for task in tasks]
     rows = []
@@ -115,9 +118,9 @@ def run_ablations(tasks: list[Task]) -> list[dict]:
 
 
 def with_complete_models(task: Task) -> Task:
-    """The models that ran on every task, at a known cost if any cost is known.
+    """Returns the split with only the models that ran on every task, at a known cost if the table has any.
 
-    Those of the static table count, so tasks that it did not run on, or at no known cost, are left out.
+    Tasks that the static table's model did not run on, or at no known cost, are left out first.
     """
     has_cost = not np.isnan(task.train.cost_usd).all()
 
@@ -138,13 +141,16 @@ def with_complete_models(task: Task) -> Task:
 
 
 def has_costs(task: Task) -> bool:
-    """Whether cascades can be built: of models that ran on every task, at known costs."""
+    """Returns True if every model ran on every task at a known cost, as cascades need it."""
     parts = (task.train, task.held_out)
     return all(table.ran.all() and not np.isnan(table.cost_usd).any() for table in parts)
 
 
 def measure_setup(tasks: list[Task], setup: Setup) -> dict:
-    """The interval is over the tasks of the first split: splits share tasks and would make it too narrow."""
+    """Returns the means of a setup over the splits, and its difference from the static table.
+
+    The interval is over the tasks of the first split, because splits share tasks and would make it too narrow.
+    """
     served = [serve(task, setup) for task in tasks]
     base = [choice_result(task, static(task)) for task in tasks]
     difference = [one.reward() - usual.reward() for one, usual in zip(served, base, strict=True)]
@@ -164,7 +170,7 @@ def measure_setup(tasks: list[Task], setup: Setup) -> dict:
 
 
 def format_ablations(rows: list[dict]) -> str:
-    """A table for people; a star marks what is shipped."""
+    """Returns the rows as a text table; a star marks the setup that sage ships."""
     width = max(len(f"{row['factor']}: {row['level']}") for row in rows) + 2
     lines = [f"{'':{width}}  quality  x cost  reward minus the static table's (first split)  changed"]
     for row in rows:
@@ -192,7 +198,10 @@ def choice_result(task: Task, probabilities: np.ndarray) -> SetupResult:
 
 
 def routed_probabilities(task: Task, setup: Setup) -> np.ndarray:
-    """[held out, models] by what is learned from a log of the static table over the tasks of train."""
+    """Returns [held out, models]: the choices of the guarded policy that is learned from a log of the training tasks.
+
+    The static table with exploration wrote that log.
+    """
     usual = PreferenceOrder((task.static,))
     train, held_out = (visible_contexts(contexts, setup) for contexts in (task.train_contexts, task.held_out_contexts))
     log = replay(task.train, Exploring(usual, setup.exploration), LOGGED, seed=task.seed, contexts=train)
@@ -214,7 +223,7 @@ def visible_contexts(contexts: Contexts, setup: Setup) -> Contexts:
 
 
 def cascade_result(task: Task, setup: Setup) -> SetupResult:
-    """What the cascade gives on the held-out tasks, exactly: over everything that the verifier may say."""
+    """Returns the exact expectation of the setup's cascade on the held-out tasks, over all possible verdicts."""
     policy = CASCADES[setup.cascade](task, setup.verifier)
     models = policy.ladder if isinstance(policy, LadderCascade) else policy.models
     found = expected_of(task.held_out.with_models(models), policy, setup.verifier)
@@ -222,12 +231,12 @@ def cascade_result(task: Task, setup: Setup) -> SetupResult:
 
 
 def ladder(task: Task, verifier: SimulatedVerifier) -> LadderCascade:
-    """Of the best single model and the three others that add most on train, from the cheapest up."""
+    """Returns a ladder of the best single model and the three that add most on the training tasks, cheapest first."""
     return LadderCascade(choose_pool(task.train, verifier, PRICE))
 
 
 def learned_from_ladder(task: Task, verifier: SimulatedVerifier) -> LearnedCascade:
-    """From episodes of that ladder alone."""
+    """Returns the cascade learned from logged episodes of that ladder with exploration."""
     wrote = ladder(task, verifier)
     pool = task.train.with_models(wrote.ladder)
     episodes = replay_cascade(
@@ -242,7 +251,7 @@ def learned_from_ladder(task: Task, verifier: SimulatedVerifier) -> LearnedCasca
 
 
 def with_known_rates(task: Task, verifier: SimulatedVerifier) -> LearnedCascade:
-    """The best stopping by all outcomes of train and the verifier's own rates."""
+    """Returns the cascade with the best stopping for all training outcomes and the verifier's true rates."""
     found = cascade_row(task.train, verifier, PRICE)
     assert found is not None
     return found

@@ -1,4 +1,4 @@
-"""What every routing result is set beside: from chance to the oracle."""
+"""The baselines of every routing result, from random choice to the oracle."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOGISTIC_PENALTY = 3.0
 
 
 class Task(NamedTuple):
-    """One split of a table, as every baseline gets it; the scores of `held_out` are for the oracle only."""
+    """One split of a table, as every baseline gets it; only the oracle may use the scores of `held_out`."""
 
     train: OutcomeTable
     held_out: OutcomeTable
@@ -52,12 +52,12 @@ def static(task: Task) -> np.ndarray:
 
 
 def best_single(task: Task) -> np.ndarray:
-    """The model with the best mean score on train."""
+    """Chooses the model with the best mean score on the training tasks."""
     return best_first(task.train).probabilities(task.held_out_contexts, task.held_out.models, task.held_out.ran)
 
 
 def mixing_line(task: Task) -> np.ndarray:
-    """The mixture, chosen on train, that costs what the static table does."""
+    """Draws from the mixture of models, chosen on the training tasks, that costs as much as the static table."""
     line = MixingLine.of(task.train.score, task.train.cost_usd)
     budget = np.nanmean(task.train.cost_usd[:, task.train.models.index(task.static)])
     shares = line.shares(float(budget), len(task.train.models)) * task.held_out.ran
@@ -72,7 +72,7 @@ def category_table(task: Task) -> np.ndarray:
 
 
 def nearest_neighbours(task: Task) -> np.ndarray:
-    """The mean score of the tasks that are nearest in features and category."""
+    """Chooses the model with the best mean score on the training tasks nearest in features and category."""
     near, far = inputs(task)
     distance = (far**2).sum(axis=1)[:, None] + (near**2).sum(axis=1)[None] - 2 * far @ near.T
     neighbours = np.argsort(distance, axis=1, kind="stable")[:, : min(NEIGHBOURS, len(near))]
@@ -80,7 +80,7 @@ def nearest_neighbours(task: Task) -> np.ndarray:
 
 
 def logistic_regression(task: Task) -> np.ndarray:
-    """One regression per model, with a penalty, by Newton's steps."""
+    """Chooses by one penalized logistic regression per model, fitted by Newton's steps."""
     near, far = (np.hstack([np.ones((len(part), 1)), part]) for part in inputs(task))
     predicted = np.zeros(task.held_out.score.shape)
     for k in range(len(task.train.models)):
@@ -102,7 +102,10 @@ def fit_logistic(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def bandit(make: Callable[[], UCB1 | ContextualBandit]) -> Baseline:
-    """Meets the tasks of train one by one in random order, sees only what it chose, and is then left as it is."""
+    """Returns a baseline that learns from the training tasks one by one in random order, and then stays as it is.
+
+    It sees the outcome of its own choice alone.
+    """
 
     def choose(task: Task) -> np.ndarray:
         policy, models = make(), task.train.models
@@ -117,12 +120,15 @@ def bandit(make: Callable[[], UCB1 | ContextualBandit]) -> Baseline:
 
 
 def oracle(task: Task) -> np.ndarray:
-    """The best model of every task in hindsight; a single run flatters it."""
+    """Chooses the best model of every task in hindsight; with one run per task this is too optimistic."""
     return highest(task.held_out.score, task.held_out.ran)
 
 
 def inputs(task: Task) -> tuple[np.ndarray, np.ndarray]:
-    """Standardised features and categories of both parts, scaled on train; an unseen category is none of them."""
+    """Returns the standardised features and one-hot categories of training and held-out tasks.
+
+    Both are scaled on the training tasks; a category that is new there gets zeros.
+    """
     train, held_out = (c.features.astype(np.float64) for c in (task.train_contexts, task.held_out_contexts))
     centre, scale = train.mean(axis=0), train.std(axis=0)
     varies = scale > 1e-9
@@ -142,13 +148,13 @@ def mean_known(values: np.ndarray, axis: int, otherwise: OutcomeTable) -> np.nda
 
 
 def highest(values: np.ndarray, eligible: np.ndarray) -> np.ndarray:
-    """All probability on the eligible model with the highest value."""
+    """Returns [n, models] with all probability on the eligible model that has the highest value."""
     chosen = np.where(eligible, values, -np.inf).argmax(axis=1)
     return np.eye(values.shape[1])[chosen]
 
 
 def all_baselines(models: tuple[str, ...]) -> dict[str, Baseline]:
-    """In the order of the results table."""
+    """Returns the baselines by name, in the order of the results table."""
     return {
         "random": uniform,
         **{f"always {model}": always(model) for model in models},

@@ -1,4 +1,4 @@
-"""Cascades over tables of recorded outcomes: which models to climb through, and exactly what a cascade would have given."""
+"""Cascades on tables of recorded outcomes: the choice of their models, and their exact results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ POOL = 4  # models of a cascade: more attempts than that are hardly ever worth t
 
 
 def choose_pool(table: OutcomeTable, verifier: SimulatedVerifier, price: float, *, size: int = POOL) -> tuple[str, ...]:
-    """The best single model, and then one by one those that add most to the best cascade; the cheapest comes first."""
+    """Returns the best single model and those that, one by one, add most to the best cascade; the cheapest is first."""
     chosen = [int(np.nanmean(table.score, axis=0).argmax())]
     while len(chosen) < min(size, len(table.models)):
         values = {}
@@ -31,9 +31,9 @@ def choose_pool(table: OutcomeTable, verifier: SimulatedVerifier, price: float, 
 
 
 def expected_of(table: OutcomeTable, policy: CascadePolicy, verifier: SimulatedVerifier) -> Expectation:
-    """By task, exactly: over everything that the verifier may say. The costs so far are taken to be as usual.
+    """Returns a cascade's exact expectation by task, over all possible verdicts; costs so far are taken to be usual.
 
-    For cascades that only look at what was tried and said, which is all of those that are kept as a table.
+    It holds for cascades that look only at tried models and verdicts, as all do that are kept as a table.
     """
     types = types_of(table.score, table.cost_usd, verifier)
     found = follow(types, decisions(policy, table))
@@ -42,7 +42,7 @@ def expected_of(table: OutcomeTable, policy: CascadePolicy, verifier: SimulatedV
 
 
 def decisions(policy: CascadePolicy, table: OutcomeTable) -> dict[History, np.ndarray]:
-    """What the policy does after every history that it comes to, as values of which the highest is its choice."""
+    """Returns the policy's action probabilities after every history that it comes to; the highest is its choice."""
     size, found = len(table.models), {}
     histories: list[History] = [()]
     while histories:
@@ -63,7 +63,7 @@ def decisions(policy: CascadePolicy, table: OutcomeTable) -> dict[History, np.nd
 
 
 def cascade_row(train: OutcomeTable, verifier: SimulatedVerifier, price: float) -> LearnedCascade | None:
-    """The best cascade by the outcomes of train and the verifier's rates; None where costs or runs are missing."""
+    """Returns the best cascade for training outcomes and verifier rates; None where costs or runs are missing."""
     if np.isnan(train.cost_usd).any() or not train.ran.all():
         return None
     pool = train.with_models(tuple(sorted(choose_pool(train, verifier, price))))
@@ -73,7 +73,10 @@ def cascade_row(train: OutcomeTable, verifier: SimulatedVerifier, price: float) 
 
 
 def serve(policy: LearnedCascade, held_out: OutcomeTable, verifier: SimulatedVerifier) -> Expectation:
-    """What the cascade gives on tasks left out, with those of its models that the table has."""
+    """Returns the cascade's expectation on held-out tasks, with those of its models that the table has.
+
+    Raises ValueError if the table has none of them.
+    """
     models = tuple(model for model in policy.models if model in held_out.models)
     if not models:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""`sage bench --compare-policy --live`: real models answer every task twice, chosen by the static table and by the policy."""
+"""`sage bench --compare-policy --live`: real models answer each task twice, chosen by static table and by policy."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SIDES: tuple[Side, ...] = get_args(Side)
 
 
 class TaskAnswer(TypedDict):
-    """What came of one task on one side."""
+    """The decision and outcome of one task on one side."""
 
     decision: str
     model: str
@@ -52,6 +52,8 @@ class TaskAnswer(TypedDict):
 
 
 class Pair(TypedDict):
+    """Both answers to one task: with the policy off and on."""
+
     task: str
     category: str
     off: TaskAnswer
@@ -60,7 +62,7 @@ class Pair(TypedDict):
 
 @dataclass(frozen=True, kw_only=True)
 class LiveSuite:
-    """Which tasks are asked, and of whom."""
+    """The tasks that are asked, and the files of models, log and policy."""
 
     models: Path
     db: Path
@@ -69,7 +71,10 @@ class LiveSuite:
     seed: int = 0
 
     def chosen(self) -> list[ShortTask]:
-        """A random part of the task set, without those that the policy was learned from."""
+        """Returns a random sample of the task set, without the tasks that the policy was learned from.
+
+        Raises BenchError if there are too few of them.
+        """
         tasks = generate(self.seed)
         training = load_policy(self.checkpoint).training
         seen = was_seen(np.array([task.id for task in tasks]), training.task_hashes)
@@ -83,7 +88,11 @@ class LiveSuite:
 
 
 def run_live(suite: LiveSuite, tell: Callable[[int], None] = lambda _: None) -> tuple[dict, list[Pair]]:
-    """The results with the pairs that they are computed from; all calls are decisions in the log."""
+    """Asks all tasks; returns the results and the pairs that they are computed from.
+
+    All calls are decisions in the log. `tell` gets the number of finished tasks. Raises BenchError if the policy cannot
+    serve.
+    """
     chosen, table, pairs = suite.chosen(), ModelsFile.read(suite.models), []
     switches = {POLICY: "1", CHECKPOINT: str(suite.checkpoint), FORCE: "1"}
     with (
@@ -105,7 +114,10 @@ def run_live(suite: LiveSuite, tell: Callable[[int], None] = lambda _: None) -> 
 
 
 def answer(state: State, loop: asyncio.Runner, task: ShortTask) -> TaskAnswer:
-    """One decision, asked, judged and reported."""
+    """Asks a model for the answer to one task, checks it, and reports the outcome to the log.
+
+    Raises BenchError if no model answers chat for the task's role.
+    """
     role, router = "coder" if task.category == PYTHON else "planner", state.logbook.router
     among = tuple(state.speakers(CHAT.name, role))
     if not among:
@@ -141,6 +153,7 @@ def report_answer(
     ended: str,
     timed_out: bool = False,
 ) -> TaskAnswer:
+    """Reports the outcome of one call to the log, and returns it."""
     latency_s, model = time.perf_counter() - began, call.model or decision.model
     said = None if given is None else CHAT.usage(given.values)
     usage = bounded(said, state.table.models[model], CHAT, call.values)
@@ -162,7 +175,7 @@ def report_answer(
 
 
 def results_of(pairs: Sequence[Pair], facts: dict) -> dict:
-    """All that is said of the pairs; the same pairs give the same numbers."""
+    """Returns the results of the pairs; the same pairs give the same numbers."""
     judged = [pair for pair in pairs if pair["off"]["quality"] is not None and pair["on"]["quality"] is not None]
     tasks = generate(facts["seed"])
     return {
@@ -179,7 +192,7 @@ def results_of(pairs: Sequence[Pair], facts: dict) -> dict:
 
 
 def compare_part(pairs: Sequence[Pair], part: Part) -> dict:
-    """Means of both sides, and their paired difference with a 95 % interval over tasks."""
+    """Returns the means of both sides, and their paired difference with a 95 % interval over tasks."""
     off, on = (np.array([pair[side][part] for pair in pairs], np.float64) for side in SIDES)  # NaN for None
     difference = on - off
     half = NORMAL_95 * difference.std(ddof=1) / np.sqrt(len(pairs)) if len(pairs) > 1 else np.nan
@@ -197,7 +210,7 @@ def counts_of(names: Sequence[str]) -> dict[str, int]:
 
 
 def format_live(results: dict) -> str:
-    """A table for people."""
+    """Returns the results as a text table."""
     suite = results["suite"]
     lines = [
         f"{results['pairs']} tasks of {suite['name']}, each asked twice; {results['left_out']} could not be judged",

@@ -1,4 +1,4 @@
-"""A run pack of a live comparison: what models answered cannot be asked again, but all numbers are computed from it again."""
+"""The run pack of a live comparison: models are not asked again, but all numbers are computed again from answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAIRS, MODELS = "pairs.jsonl", "models.yaml"
 
 
 def write_live_pack(folder: Path, suite: LiveSuite, results: dict, pairs: list[Pair]) -> None:
-    """Writes the artefacts, and last the manifest: a folder without one is not a run pack."""
+    """Writes the artefacts to the folder, the manifest last: a folder without one is not a run pack."""
     make_folder(folder)
     (folder / MANIFEST).unlink(missing_ok=True)
     write_json(folder / RESULTS, results)
@@ -28,7 +28,10 @@ def write_live_pack(folder: Path, suite: LiveSuite, results: dict, pairs: list[P
 
 
 def run_again(folder: Path) -> tuple[dict, list[int], str]:
-    """The results from the pairs, with the seed and the hash of the tasks as they are made now."""
+    """Returns the results computed again from the pairs, the seed, and the hash of the tasks as they are generated now.
+
+    Raises RunPackError if the pack's files are damaged.
+    """
     try:
         facts = json.loads(read_text(folder / RESULTS))["suite"]
         pairs = [json.loads(line) for line in read_text(folder / PAIRS).splitlines()]

@@ -1,4 +1,4 @@
-"""A run pack: results with everything needed to compute them again, and the check that they come out the same."""
+"""Run packs: results with everything that is needed to compute them again and compare."""
 
 from __future__ import annotations
 
@@ -28,11 +28,14 @@ RELATIVE_TOLERANCE = 1e-9  # another machine may add up in another order
 
 
 class RunPackError(ValueError):
-    """A folder that is not a whole run pack: the sentence names what is missing."""
+    """A folder that is not a complete run pack; the message names what is missing."""
 
 
 def write_pack(folder: Path, results: dict, suite_path: Path | None, checkpoint: Path | None) -> None:
-    """Writes the artefacts, and last the manifest: a folder without one is not a run pack."""
+    """Writes the artefacts to the folder, the manifest last: a folder without one is not a run pack.
+
+    None as `suite_path` is the bundled suite; None as `checkpoint` adds no policy.
+    """
     suite, text = read_suite(suite_path)
     make_folder(folder)
     (folder / MANIFEST).unlink(missing_ok=True)
@@ -50,7 +53,10 @@ def write_pack(folder: Path, results: dict, suite_path: Path | None, checkpoint:
 def write_manifest(
     folder: Path, results: dict, artefacts: Sequence[str], *, data: dict, seeds: list[int], **settings: object
 ) -> None:
-    """`data` are the place of the table and its hash; `settings` are further facts that results depend on."""
+    """Writes the manifest, with the hashes of all artefacts.
+
+    `data` holds the path of the table and its hash; `settings` are further facts on which the results depend.
+    """
     manifest = {
         "format": FORMAT,
         "command": ["sage", *sys.argv[1:]],
@@ -74,7 +80,10 @@ def make_folder(folder: Path) -> None:
 
 
 def verify(folder: Path) -> list[str]:
-    """Computes the results again; returns what is not as the pack says, in sentences."""
+    """Computes the results of a pack again, and returns a sentence for each difference; an empty list if there is none.
+
+    Raises RunPackError if the folder is not a complete run pack.
+    """
     manifest = read_manifest(folder)
     damaged = [
         f"{name}: changed since the pack was written"
@@ -98,7 +107,7 @@ def verify(folder: Path) -> list[str]:
 
 
 def recomputed(folder: Path, manifest: dict) -> tuple[dict, list[int], str]:
-    """The results, with the seeds that they have now and the hash of the table that is there now."""
+    """Returns the results computed again, their seeds, and the hash of the table as it is now."""
     if manifest["kind"] == SIMULATOR:
         from sage.benchmarks.simulator_pack import run_again  # needs PyTorch
 
@@ -151,7 +160,7 @@ def check_shape(manifest: dict, path: Path) -> None:
 
 
 def differences(stored: object, again: object, where: str) -> list[str]:
-    """Every place where two JSON values are not the same, numbers to a relative 1e-9."""
+    """Returns a sentence for each place where two JSON values differ; numbers may differ by 1e-9 of their value."""
     if isinstance(stored, dict) and isinstance(again, dict):
         keys = [*stored, *(key for key in again if key not in stored)]
         return [line for key in keys for line in differences(stored.get(key), again.get(key), f"{where}: {key}")]
@@ -167,7 +176,7 @@ def differences(stored: object, again: object, where: str) -> list[str]:
 
 
 def headline(results: dict) -> dict:
-    """The numbers that a reader looks for first."""
+    """Returns the numbers that a reader looks for first."""
     if results["kind"] == SIMULATOR:
         return {name: row["normalised"] for name, row in results["rows"].items()}
     if results["kind"] == LIVE:
@@ -188,7 +197,7 @@ def file_sha256(path: Path) -> str:
 
 
 def code_sha256() -> str:
-    """Of all of sage's source files, by name and content."""
+    """Returns a hash of all of sage's source files, by name and content."""
     root = Path(str(sage.__file__)).parent
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):

@@ -1,4 +1,4 @@
-"""A run pack of `sage sim bench`: its policies and models, and the comparison computed again."""
+"""The run pack of `sage sim bench`: its policies and models, from which the comparison is computed again."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SETTINGS = {"policies": list, "splits": list, "correlations": list, "heuristics"
 
 
 def write_simulator_pack(folder: Path, contest: Contest, found: Comparison) -> None:
-    """Writes the artefacts, and last the manifest: a folder without one is not a run pack."""
+    """Writes the artefacts to the folder, the manifest last: a folder without one is not a run pack."""
     make_folder(folder)
     (folder / MANIFEST).unlink(missing_ok=True)
     write_json(folder / RESULTS, found.as_json())
@@ -59,7 +59,10 @@ def write_simulator_pack(folder: Path, contest: Contest, found: Comparison) -> N
 
 
 def run_again(folder: Path, manifest: dict) -> tuple[dict, list[int], str]:
-    """The results, with the seeds that they have and the hash of the tables."""
+    """Returns the results computed again, their seeds, and the hash of the tables.
+
+    Raises RunPackError if the manifest's contest is damaged.
+    """
     found = manifest.get("contest")
     given = found if isinstance(found, dict) else {}
     wrong = [name for name, kind in SETTINGS.items() if not isinstance(given.get(name), kind)]

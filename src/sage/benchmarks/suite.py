@@ -1,4 +1,4 @@
-"""A suite: which table, which tasks are held out, and what the static table chooses; one YAML file each."""
+"""Suites of `sage bench`, one YAML file each: the table, the held-out tasks, and the static table's model."""
 
 from __future__ import annotations
 
@@ -18,11 +18,16 @@ ASSETS = files("sage") / "assets"
 
 
 class SuiteError(ValueError):
-    """A suite that cannot be run: the sentence names the field and the fix."""
+    """A suite that cannot be run; the message names the field and the fix."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Suite:
+    """The settings of one suite.
+
+    Raises SuiteError for a value out of range.
+    """
+
     name: str
     table: str  # 'bundled:NAME', or a file made by `sage data import`
     static: str  # the model that the team's table would choose
@@ -40,7 +45,10 @@ class Suite:
             raise SuiteError(f"train_fraction={self.train_fraction!r} must lie between 0 and 1")
 
     def open_table(self, place: str | None = None) -> OutcomeTable:
-        """The table (from another place, if given) with the suite's models only."""
+        """Opens the suite's table, from `place` if given, with the suite's models only.
+
+        Raises SuiteError if it is missing or does not have the static table's model.
+        """
         place = place or self.table
         path = Path(place)
         if place.startswith(BUNDLED):
@@ -55,7 +63,10 @@ class Suite:
 
 
 def read_suite(path: Path | None) -> tuple[Suite, str]:
-    """A suite and its text; None is the bundled synthetic one."""
+    """Returns a suite and its text; None reads the bundled synthetic one.
+
+    Raises SuiteError if the file is missing or is no suite.
+    """
     if path is None:
         text, where = (TASKS / "synthetic.yaml").read_text(encoding="utf-8"), "synthetic.yaml"
     else:

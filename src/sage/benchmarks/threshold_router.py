@@ -1,4 +1,4 @@
-"""What a text policy gives between a cheap and a dear model, at every worth of a dollar: its own choices, as served."""
+"""A text policy as a router between a cheap and a dear model: its quality and cost at every worth of a dollar."""
 
 from __future__ import annotations
 
@@ -13,18 +13,24 @@ from sage.policies.text.text_policy import TextPolicy
 
 @dataclass(frozen=True)
 class Curve:
-    """Quality and cost at every operating point, relative to always the dear model."""
+    """Quality and cost at every operating point, relative to always choosing the dear model."""
 
     quality: np.ndarray
     cost: np.ndarray
 
     def cost_at(self, quality: float) -> float:
-        """The least relative cost with at least this relative quality."""
+        """Returns the lowest relative cost with at least this relative quality.
+
+        Raises ValueError if no point reaches it.
+        """
         return float(self.cost[self.quality >= quality].min())
 
 
 def curve_of(dear: np.ndarray, score: np.ndarray, cost: np.ndarray) -> Curve:
-    """`dear` is bool [points, n]: who gets the dear model; `score` and `cost` are [n, (cheap, dear)]."""
+    """Returns the curve of choices `dear` (bool [points, n]: takes the dear model).
+
+    `score` and `cost` are [n, (cheap, dear)].
+    """
     quality, dollars = (
         np.where(dear, values[:, 1], values[:, 0]).sum(axis=1) / values[:, 1].sum() for values in (score, cost)
     )
@@ -32,7 +38,10 @@ def curve_of(dear: np.ndarray, score: np.ndarray, cost: np.ndarray) -> Curve:
 
 
 def dear_at(policy: LearnedPolicy, contexts: Contexts, models: tuple[str, str], worths: np.ndarray) -> np.ndarray:
-    """bool [worths, n]: where the policy's probabilities are on the dear model; one that does not read texts has one point."""
+    """Returns bool [worths, n]: the rows in which the policy chooses the dear model, for each worth of a dollar.
+
+    A policy that does not read texts chooses the same at every worth.
+    """
     everyone = np.ones((len(contexts.role), 2), bool)
     if not isinstance(policy, TextPolicy):
         chosen = policy.probabilities(contexts, models, everyone)[:, 1] > 0

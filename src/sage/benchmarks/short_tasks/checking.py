@@ -1,6 +1,6 @@
-"""Whether an answer is right. Forgiven is form only: space around it, one code fence, quotes or emphasis, a final full stop.
+"""Verifiers of answers; they forgive only form: spaces, one code fence, quotes or emphasis, and a final full stop.
 
-What a model wrote is never run on the host: functions go through `sage.verifiers.sandboxed`.
+Code that a model wrote is never run on the host: functions go through `sage.verifiers.sandboxed`.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ NUMBER = re.compile(r"-?\d+(\.\d+)?\Z")
 
 
 def verdict(task: ShortTask, text: str) -> Opinion:
-    """`passed` or `failed`; `unknown` only where a sandbox is missing or broke."""
+    """Returns `passed` or `failed`; `unknown` only where a sandbox is missing or broke."""
     return VERIFIERS[task.verifier](text, task.expected)
 
 
 def bare(text: str) -> str:
-    """The answer without the form that is forgiven."""
+    """Returns the answer without spaces around it, a code fence, quotes, emphasis, and a final full stop."""
     text = text.strip()
     if fenced := FENCE.match(text):
         text = fenced[1].strip()
@@ -35,28 +35,29 @@ def bare(text: str) -> str:
 
 
 def same_text(text: str, expected: object) -> Opinion:
+    """Passes the expected text."""
     return opinion(bare(text) == expected)
 
 
 def same_word(text: str, expected: object) -> Opinion:
-    """Upper and lower case are the same."""
+    """Passes the expected word in upper or lower case."""
     return opinion(bare(text).lower() == str(expected).lower())
 
 
 def same_number(text: str, expected: object) -> Opinion:
-    """1,250 and 1250 are the same number, and so are 2.50 and 2.5."""
+    """Passes the expected number, however it is written: 1,250 equals 1250, and 2.50 equals 2.5."""
     found = bare(text).replace(",", "")
     return opinion(bool(NUMBER.match(found)) and float(found) == expected)
 
 
 def same_list(text: str, expected: object) -> Opinion:
-    """Items between commas, in order; brackets around them are forgiven."""
+    """Passes the expected items in order, separated by commas; brackets around them are forgiven."""
     found = [item.strip().strip(AROUND) for item in bare(text).strip("[]").split(",")]
     return opinion(found == expected)
 
 
 def same_json(text: str, expected: object) -> Opinion:
-    """The same value, whatever its spaces and the order of its keys; 1 and true are different."""
+    """Passes the expected JSON value, whatever its spaces and the order of its keys; 1 and true differ."""
     text = text.strip()
     fenced = FENCE.match(text)
     try:
@@ -67,7 +68,7 @@ def same_json(text: str, expected: object) -> Opinion:
 
 
 def passes_tests(text: str, expected: object) -> Opinion:
-    """The fenced Python of the answer passes its unit tests in a sandbox."""
+    """Passes Python code (with or without a code fence) that passes its unit tests in a sandbox."""
     tests = SandboxTests({TESTS_FILE: cast("str", expected)}, time_limit_s=TEST_SECONDS)
     return tests.verify(Answer(text=text))
 

@@ -1,4 +1,4 @@
-"""A Python function to write: what it does, in variants, with a solution of ours that gives the expected values of its tests."""
+"""Templates of Python functions to write: a text in variants, and our solution, which gives expected values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ NUM_CASES = 6  # drawn for the tests of one function, besides the fixed ones
 
 @dataclass(frozen=True, kw_only=True)
 class Function:
-    """`name` and `text` may use the fields of a variant; the solution gets the arguments, then the fields by name."""
+    """A template of a function; `name` and `text` may use a variant's fields.
+
+    The solution gets the arguments, then the fields by name.
+    """
 
     name: str
     parameters: str
@@ -23,6 +26,7 @@ class Function:
     variants: tuple[Variant, ...] = ({},)
 
     def prompt(self, variant: Variant) -> str:
+        """Returns the prompt that asks a model for this variant."""
         called = f"{self.name.format(**variant)}({self.parameters})"
         return (
             f"Write a Python function `{called}` that {self.text.format(**variant)} "
@@ -30,7 +34,7 @@ class Function:
         )
 
     def tests(self, variant: Variant, random: Random) -> str:
-        """The text of a test file; the calls differ from one another."""
+        """Returns the text of a test file for this variant; no two of its calls are the same."""
         name = self.name.format(**variant)
         calls = {repr(arguments): arguments for arguments in self.fixed}
         while len(calls) < len(self.fixed) + NUM_CASES:
@@ -45,19 +49,20 @@ class Function:
 
 
 def variants(**columns: tuple) -> tuple[Variant, ...]:
-    """One variant per place in the columns."""
+    """Returns one variant per position in the columns, which must have equal lengths."""
     return tuple(dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
 
 
 def integers(low: int, high: int, *, least: int = 0, most: int = 9) -> Callable[[Random], tuple[list[int]]]:
-    """Draws one list of numbers as the only argument."""
+    """Returns a function that draws a list of numbers, as the only argument of a call."""
     return lambda random: ([random.randint(low, high) for _ in range(random.randint(least, most))],)
 
 
 def number(low: int, high: int) -> Callable[[Random], tuple[int]]:
+    """Returns a function that draws one number, as the only argument of a call."""
     return lambda random: (random.randint(low, high),)
 
 
 def letters(alphabet: str, *, least: int = 0, most: int = 12) -> Callable[[Random], tuple[str]]:
-    """Draws one text as the only argument."""
+    """Returns a function that draws a text from the alphabet, as the only argument of a call."""
     return lambda random: ("".join(random.choices(alphabet, k=random.randint(least, most))),)

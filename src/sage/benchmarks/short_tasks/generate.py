@@ -65,6 +65,6 @@ def functions(seed: int) -> list[ShortTask]:
 
 
 def fingerprint(tasks: Sequence[ShortTask]) -> str:
-    """The sha256 of all that the tasks say."""
+    """Returns the sha256 (hex) of everything that the tasks hold."""
     rows = [json.dumps(dataclasses.asdict(task), sort_keys=True) for task in tasks]
     return hashlib.sha256("\n".join(rows).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Functions of lists and dictionaries that a model is asked to write."""
+"""Templates of Python functions on lists and dictionaries that a model is asked to write."""
 
 from __future__ import annotations
 

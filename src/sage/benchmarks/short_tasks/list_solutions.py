@@ -1,4 +1,4 @@
-"""Solutions of ours to the longer functions of lists: they give the expected values of tests."""
+"""Our solutions to the longer list functions, which give the expected values of tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of whole numbers that a model is asked to write."""
+"""Templates of Python functions on whole numbers that a model is asked to write."""
 
 from __future__ import annotations
 

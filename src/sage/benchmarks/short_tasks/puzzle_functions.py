@@ -1,4 +1,4 @@
-"""Functions of lists that take a small algorithm, which a model is asked to write."""
+"""Templates of Python functions on lists that take a small algorithm, which a model is asked to write."""
 
 from __future__ import annotations
 

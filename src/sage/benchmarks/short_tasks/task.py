@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class ShortTask:
-    """What is asked, and what decides whether an answer is right."""
+    """One task: a prompt, and the verifier and value that decide if an answer is right."""
 
     id: str
     category: str

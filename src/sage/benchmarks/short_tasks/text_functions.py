@@ -1,4 +1,4 @@
-"""Functions of texts that a model is asked to write."""
+"""Templates of Python functions on texts that a model is asked to write."""
 
 from __future__ import annotations
 

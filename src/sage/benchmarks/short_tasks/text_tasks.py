@@ -1,4 +1,4 @@
-"""Short questions of ten kinds with one right answer, easy and hard ones mixed."""
+"""Short questions of ten kinds, each with one right answer; easy and hard ones are mixed."""
 
 from __future__ import annotations
 
