@@ -36,10 +36,13 @@ Baseline = Callable[[Task], np.ndarray]  # probabilities [held out, models]
 
 
 def uniform(task: Task) -> np.ndarray:
+    """Returns [held out, models]: even probabilities of the models that ran."""
     return task.held_out.ran / task.held_out.ran.sum(axis=1, keepdims=True)
 
 
 def always(model: str) -> Baseline:
+    """Returns a baseline that chooses this model wherever it ran, and else another by name."""
+
     def choose(task: Task) -> np.ndarray:
         order = PreferenceOrder((model,))
         return order.probabilities(task.held_out_contexts, task.held_out.models, task.held_out.ran)
@@ -48,16 +51,17 @@ def always(model: str) -> Baseline:
 
 
 def static(task: Task) -> np.ndarray:
+    """Returns [held out, models]: all probability on the static table's model."""
     return always(task.static)(task)
 
 
 def best_single(task: Task) -> np.ndarray:
-    """Chooses the model with the best mean score on the training tasks."""
+    """Returns [held out, models]: all probability on the model with the best mean score on the training tasks."""
     return best_first(task.train).probabilities(task.held_out_contexts, task.held_out.models, task.held_out.ran)
 
 
 def mixing_line(task: Task) -> np.ndarray:
-    """Draws from the mixture of models, chosen on the training tasks, that costs as much as the static table."""
+    """Returns [held out, models]: the mixture of models that costs as much as the static table on training tasks."""
     line = MixingLine.of(task.train.score, task.train.cost_usd)
     budget = np.nanmean(task.train.cost_usd[:, task.train.models.index(task.static)])
     shares = line.shares(float(budget), len(task.train.models)) * task.held_out.ran
@@ -66,13 +70,17 @@ def mixing_line(task: Task) -> np.ndarray:
 
 
 def category_table(task: Task) -> np.ndarray:
+    """Returns [held out, models]: the choices of the category table that is learned from the training scores."""
     models = task.train.models
     policy = table_from_outcomes(task.train_contexts, models, task.train.score)
     return policy.probabilities(task.held_out_contexts, models, task.held_out.ran)
 
 
 def nearest_neighbours(task: Task) -> np.ndarray:
-    """Chooses the model with the best mean score on the training tasks nearest in features and category."""
+    """Returns [held out, models]: the model with the best mean score on the most similar training tasks.
+
+    Similar are those nearest in features and category.
+    """
     near, far = inputs(task)
     distance = (far**2).sum(axis=1)[:, None] + (near**2).sum(axis=1)[None] - 2 * far @ near.T
     neighbours = np.argsort(distance, axis=1, kind="stable")[:, : min(NEIGHBOURS, len(near))]
@@ -80,7 +88,10 @@ def nearest_neighbours(task: Task) -> np.ndarray:
 
 
 def logistic_regression(task: Task) -> np.ndarray:
-    """Chooses by one penalized logistic regression per model, fitted by Newton's steps."""
+    """Returns [held out, models]: the model with the highest score predicted by penalized logistic regressions.
+
+    There is one regression per model, fitted by Newton's steps.
+    """
     near, far = (np.hstack([np.ones((len(part), 1)), part]) for part in inputs(task))
     predicted = np.zeros(task.held_out.score.shape)
     for k in range(len(task.train.models)):
@@ -120,7 +131,7 @@ def bandit(make: Callable[[], UCB1 | ContextualBandit]) -> Baseline:
 
 
 def oracle(task: Task) -> np.ndarray:
-    """Chooses the best model of every task in hindsight; with one run per task this is too optimistic."""
+    """Returns [held out, models]: the best model of every task in hindsight; with one run per task, optimistic."""
     return highest(task.held_out.score, task.held_out.ran)
 
 

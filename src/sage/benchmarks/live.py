@@ -116,7 +116,7 @@ def run_live(suite: LiveSuite, tell: Callable[[int], None] = lambda _: None) -> 
 def answer(state: State, loop: asyncio.Runner, task: ShortTask) -> TaskAnswer:
     """Asks a model for the answer to one task, checks it, and reports the outcome to the log.
 
-    Raises BenchError if no model answers chat for the task's role.
+    A failed call has quality 0. Raises BenchError if no model answers chat for the task's role.
     """
     role, router = "coder" if task.category == PYTHON else "planner", state.logbook.router
     among = tuple(state.speakers(CHAT.name, role))

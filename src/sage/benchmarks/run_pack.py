@@ -176,7 +176,7 @@ def differences(stored: object, again: object, where: str) -> list[str]:
 
 
 def headline(results: dict) -> dict:
-    """Returns the numbers that a reader looks for first."""
+    """Returns the numbers of results that the manifest repeats: by row, or the difference and its interval."""
     if results["kind"] == SIMULATOR:
         return {name: row["normalised"] for name, row in results["rows"].items()}
     if results["kind"] == LIVE:

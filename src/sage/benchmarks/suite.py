@@ -47,7 +47,7 @@ class Suite:
     def open_table(self, place: str | None = None) -> OutcomeTable:
         """Opens the suite's table, from `place` if given, with the suite's models only.
 
-        Raises SuiteError if it is missing or does not have the static table's model.
+        Raises SuiteError if a bundled table does not exist, or if the table lacks the static table's model.
         """
         place = place or self.table
         path = Path(place)

@@ -54,9 +54,10 @@ def predict_rewards(
 
 
 def fit_cell_means(features: np.ndarray, actions: np.ndarray, rewards: np.ndarray, num_actions: int) -> Predict:
-    """Fits the mean reward of every model in every cell (features [n, 1]), shrunk to the effects of model and cell.
+    """Fits the mean reward of every model in every cell, shrunk to the effects of model and cell.
 
-    Returns the function that predicts [n, models] for other rows; it predicts 0 if there are no rewards.
+    `features` [n, 1] holds the number of the cell, `actions` [n] the model. Returns the function that predicts [n,
+    models] for other rows; it predicts 0 if there are no rewards.
     """
     if not len(rewards):  # nobody saw a reward in the other folds
         return lambda new: np.zeros((len(new), num_actions))
@@ -77,13 +78,16 @@ def fit_cell_means(features: np.ndarray, actions: np.ndarray, rewards: np.ndarra
 
 
 def shrunk_mean(values: np.ndarray, group: np.ndarray, num_groups: int, prior: np.ndarray) -> np.ndarray:
-    """Returns [groups]: means of the values, in which `prior` [groups] counts as PRIOR_ROWS rows."""
+    """Returns [groups]: means of `values` [n] by `group` (int [n]); `prior` [groups] counts as PRIOR_ROWS rows."""
     sums, counts = np.bincount(group, values, num_groups), np.bincount(group, minlength=num_groups)
     return (sums + PRIOR_ROWS * prior) / (counts + PRIOR_ROWS)
 
 
 def pseudo_rewards(log: BanditLog, predictions: np.ndarray) -> np.ndarray:
-    """Returns [n, models]: every model's doubly robust reward in every row; NaN where it could not be chosen."""
+    """Returns [n, models]: every model's doubly robust reward in every row; NaN where it could not be chosen.
+
+    `predictions` [n, models] are predicted rewards from other tasks.
+    """
     rows = np.arange(len(log.actions))
     taken = predictions[rows, log.actions]
     values = predictions.copy()

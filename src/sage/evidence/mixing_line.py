@@ -50,7 +50,7 @@ class MixingLine:
         return float(np.interp(budget, self.cost, self.quality))
 
     def cost_of(self, quality: float) -> float:
-        """Returns the lowest cost at which the line has this quality; NaN above its best."""
+        """Returns the lowest cost (per task) at which the line has this quality; NaN above its best."""
         return float(np.interp(quality, self.quality, self.cost)) if quality <= self.quality[-1] else float("nan")
 
 

@@ -151,7 +151,7 @@ def bounded_mean(
 ) -> Amount:
     """Returns the mean per decision of candidate minus incumbent, with its interval.
 
-    Without an incumbent it is the candidate's own mean per task.
+    Both are probabilities [n, models]. Without an incumbent it is the candidate's own mean per task.
     """
     value = difference(fill_with_predictions(part), candidate, incumbent, part.predictions)
     ends = (value, value)

@@ -54,7 +54,7 @@ def composite_reward(
     timed_out: np.ndarray,
     weights: RewardWeights = REWARD_V1,
 ) -> np.ndarray:
-    """Returns the elementwise reward; NaN where a part with a weight above 0 was not measured.
+    """Returns the rewards of outcomes, elementwise; NaN where a part with a weight above 0 was not measured.
 
     A time-out has quality 0 and a penalty of its own; its cost or latency counts as the worst if it was not measured.
     """

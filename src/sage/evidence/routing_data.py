@@ -218,7 +218,7 @@ class RoutingData:
             )
 
     def write(self, path: str | Path) -> None:
-        """Writes JSONL that `read` turns into equal arrays."""
+        """Writes JSONL that `read` turns into equal arrays, complete or not at all."""
         write_records(Path(path), self.records())
 
 
@@ -313,8 +313,9 @@ def could_answer(decision: Decision, outcome: Outcome) -> bool:
 def answering(propensity: np.ndarray, eligible: np.ndarray, chosen: np.ndarray, answered: np.ndarray) -> np.ndarray:
     """Returns [n, models]: the probability that each model answers, where providers may fall back from the chosen one.
 
-    The probabilities of choosing are moved by the shares with which each chosen model was answered by each other, over
-    all rows. This is exact if falling back depends on nothing but the chosen model.
+    `propensity` and `eligible` are [n, models], `chosen` and `answered` int [n]. The probabilities of choosing are
+    moved by the shares with which each chosen model was answered by each other, over all rows. This is exact if falling
+    back depends on nothing but the chosen model.
     """
     if (chosen == answered).all():
         return propensity

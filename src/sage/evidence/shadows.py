@@ -38,7 +38,10 @@ class Shadows:
         return composite_reward(self.quality, self.cost_usd, self.latency_s, self.retries, self.timed_out, weights)
 
     def beside(self, propensity: np.ndarray, rewards: np.ndarray) -> dict[str, np.ndarray]:
-        """Returns the fields of a `BanditLog` that hold the shadows: their actions, rewards and probabilities."""
+        """Returns the fields of a `BanditLog` that hold the shadows: their actions, `rewards` [n], and probabilities.
+
+        `propensity` [n, models] is the probability that each model answers; that of being the shadow is added to it.
+        """
         return {"beside_actions": self.action, "beside_rewards": rewards, "seen": propensity + self.probability}
 
     def record(self, row: int, models: tuple[str, ...], decision: Decision) -> tuple[dict, Outcome | None]:

@@ -21,9 +21,10 @@ def predict_for_proof(
 ) -> np.ndarray:
     """Returns [n, models]: predictions that use earlier rows of the row's task, unless these would move the estimate.
 
-    Earlier rows move it by chance alone if the outcome of a decision does not depend on later decisions of its task.
-    Outcomes of whole tasks that are reported for each of their decisions do depend on them: if the two estimates differ
-    at p < .01, the result is predicted by cell means alone.
+    `candidate` and `incumbent` are probabilities [n, models], `observed` is bool [n]. Earlier rows move the estimate by
+    chance alone if the outcome of a decision does not depend on later decisions of its task. Outcomes of whole tasks
+    that are reported for each of their decisions do depend on them: if the two estimates differ at p < .01, the result
+    is predicted by cell means alone.
     """
     plain = predict_rewards(log, seed, observed)
     informed = predict_rewards(log, seed, observed, earlier_rows=True)
@@ -38,7 +39,10 @@ def agree(
     plain: np.ndarray,
     informed: np.ndarray,
 ) -> bool:
-    """Returns True if two arrays of predictions [n, models] give the same estimate up to chance."""
+    """Returns True if two arrays of predictions give the same estimate of candidate minus incumbent, up to chance.
+
+    All arrays are [n, models], but `observed` is bool [n]. Up to chance means at p of .01 or more.
+    """
     known = fill_missing(log, ~observed, plain)
     moved = paired_difference(
         *(gain_estimate(known, candidate, incumbent, predictions) for predictions in (informed, plain))
@@ -48,5 +52,8 @@ def agree(
 
 
 def gain_estimate(log: BanditLog, candidate: np.ndarray, incumbent: np.ndarray, predictions: np.ndarray) -> Estimate:
-    """Returns the doubly robust estimate of the candidate's mean reward minus the incumbent's."""
+    """Returns the doubly robust estimate of the candidate's mean reward minus the incumbent's.
+
+    `candidate` and `incumbent` are probabilities, `predictions` rewards; all are [n, models].
+    """
     return paired_difference(*(doubly_robust(log, target, predictions) for target in (candidate, incumbent)))

@@ -72,7 +72,10 @@ def basis_of(label: np.ndarray, keys: TaskKeys | None) -> TaskBasis:
 
 
 def task_hashes(label: np.ndarray, keys: TaskKeys | None) -> np.ndarray:
-    """Returns the sorted hashes by which a policy remembers the tasks that it was learned from."""
+    """Returns the sorted hashes (uint64) by which a policy remembers the tasks that it was learned from.
+
+    `label` [n] names the task of each row; without keys, it is all that identifies a task.
+    """
     return hash_tasks(label if keys is None else np.concatenate([label, keys.names]))
 
 

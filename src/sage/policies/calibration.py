@@ -43,10 +43,11 @@ def cross_fitted_checks(
     tasks: np.ndarray,
     seed: int = 0,
 ) -> Checks:
-    """Compares predictions with the gains [n, models] of held-out tasks, in up to FOLDS folds of tasks.
+    """Compares predictions with the gains of held-out tasks, in up to FOLDS folds of tasks.
 
-    `predict` is called once per fold with a mask of the rows that it may use. Entries without a prediction or without
-    held-out rows are left out; with fewer than two tasks the result is empty.
+    Rows have gains [n, models], a group (int [n], below `num_groups`) and a task. `predict` is called once per fold
+    with a mask of the rows that it may use. Entries without a prediction or without held-out rows are left out; with
+    fewer than two tasks the result is empty.
     """
     task = np.unique(tasks, return_inverse=True)[1]
     num_tasks = int(task.max()) + 1
@@ -86,7 +87,7 @@ def fit_spread(checks: Checks) -> float:
 
 
 def reliability(predicted: np.ndarray, happened: np.ndarray, weights: np.ndarray) -> dict:
-    """Compares predicted chances with the weighted share of events that happened, by bin of the chance.
+    """Compares predicted chances [n] with the weighted share of events that happened (0 or 1), by bin of the chance.
 
     Returns the bins, the number of checks, and the expected calibration error (None without any checks).
     """

@@ -62,9 +62,10 @@ class CellPolicy(LearnedPolicy):
 
 
 def lower_scores(mean: np.ndarray, deviation: np.ndarray, next_tasks: np.ndarray, width: float) -> np.ndarray:
-    """Returns gains less `width` standard deviations of the mean over new tasks.
+    """Returns gains less `width` standard deviations of the mean over new tasks, elementwise.
 
-    The result is minus infinity where `mean` is NaN (no data) or `deviation` is infinite (nothing known).
+    `deviation` is that of the gain, `next_tasks` the scatter of the mean over new tasks around it. The result is minus
+    infinity where `mean` is NaN (no data) or `deviation` is infinite (nothing known).
     """
     with np.errstate(invalid="ignore"):
         scores = mean - width * np.hypot(deviation, next_tasks)

@@ -30,7 +30,7 @@ class Posterior(NamedTuple):
 
 
 def group_gains(gain: np.ndarray, group: np.ndarray, num_groups: int, tasks: np.ndarray) -> GroupGains:
-    """Returns the means of `gain` [n, models] (NaN: not known) by group, and their variances over tasks.
+    """Returns the means of `gain` [n, models] (NaN: not known) by `group` (int [n]), and their variances over tasks.
 
     Where a model was hardly tried in a group, its rows hardly show how much gains vary. The variance is therefore the
     one pooled over all groups for as many rows, or half of the group's own if that is more. A model that was hardly
@@ -77,7 +77,8 @@ def sums_of(
 def row_variance(rows: np.ndarray, num_tasks: np.ndarray, squares: np.ndarray) -> np.ndarray:
     """Returns [models]: the variance of the gain in a single row, pooled over all groups.
 
-    The variance that all models have in common counts as PRIOR_TASKS further tasks of each model.
+    Arguments are [groups, models], as `sums_of` returns them. The variance that all models have in common counts as
+    PRIOR_TASKS further tasks of each model.
     """
     freedom = (num_tasks - 1).clip(min=0).sum(axis=0)
     total = squares.sum(axis=0) / rows.sum(axis=0) * num_tasks.sum(axis=0)  # per row, times degrees of freedom
@@ -107,7 +108,10 @@ def shrink(gains: GroupGains) -> Posterior:
 def prior_of(
     mean: np.ndarray, variance: np.ndarray, known: np.ndarray, between: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns [models] the precision-weighted mean over groups, and its variance; NaN for models without data."""
+    """Returns [models] the precision-weighted mean over groups, and its variance; NaN for models without data.
+
+    `mean`, `variance` and `known` are [groups, models]; `between` is the variance of true gains between groups.
+    """
     weights = np.where(known, 1 / (variance + between), 0.0)
     total = weights.sum(axis=0)
     total = np.where(total > 0, total, np.nan)
@@ -117,8 +121,9 @@ def prior_of(
 def between_variance(mean: np.ndarray, variance: np.ndarray, known: np.ndarray) -> float:
     """Returns the variance of true gains between groups, by Paule and Mandel's estimator.
 
-    With it the weighted squares around the models' means add up to the degrees of freedom. Returns 0 if the measured
-    variances alone explain the differences, or if no model is known in two groups.
+    `mean`, `variance` and `known` are [groups, models]. With the result, the weighted squares around the models' means
+    add up to the degrees of freedom. It is 0 if the measured variances alone explain the differences, or if no model is
+    known in two groups.
     """
     freedom = int(known.sum() - known.any(axis=0).sum())
     if freedom < 1:

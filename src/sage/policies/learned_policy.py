@@ -89,7 +89,7 @@ class LearnedPolicy(ABC):
         """Returns the plain values that a checkpoint stores beside the arrays, ready for JSON."""
 
     def choose(self, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray) -> Choice:
-        """Returns the first choice of every row among the eligible models of the pool `models`."""
+        """Returns the first choice of every row among the pool's models that are True in `eligible` [n, models]."""
         own_of_column = own_columns(self.models, models)
         scores = np.full((len(eligible), len(models)), -np.inf)
         here = own_of_column >= 0
@@ -127,7 +127,7 @@ def own_columns(own: tuple[str, ...], pool: tuple[str, ...]) -> np.ndarray:
 
 
 def hash_tasks(task_ids: np.ndarray) -> np.ndarray:
-    """Returns the sorted hashes (uint64) of the different task ids.
+    """Returns the sorted hashes (uint64) of the different task ids in `task_ids` [n].
 
     A policy keeps them so that it is not evaluated on tasks that it was learned from.
     """

@@ -202,7 +202,8 @@ def part_amount(
 ) -> Amount:
     """Returns the mean quality or cost of the first policy, or of the first minus the second if there are two.
 
-    The interval holds whatever was not reported.
+    `taken` and `values` hold, for each policy, the probability [n] of the logged action, and Q and V. The interval
+    holds whatever was not reported at the ends that are True in `missing` [n].
     """
     if part == "cost_usd" and episodes.ended.all() and not np.isnan(episodes.cost_usd).any():
         missing = np.zeros_like(missing)
@@ -245,7 +246,7 @@ def part_log(episodes: CascadeData, part: str) -> EpisodeLog:
 def part_estimates(
     log: EpisodeLog, taken: list[np.ndarray], values: tuple[Values, ...], missing: np.ndarray
 ) -> list[Estimate]:
-    """Returns the mean of each policy; an unreported end of an episode counts as its expected value."""
+    """Returns the mean of each policy; an unreported end (True in `missing` [n]) counts as its expected value."""
     return [
         sequential_doubly_robust(replace(log, rewards=np.where(missing, of[0], log.rewards)), own, *of)
         for own, of in zip(taken, values, strict=True)
@@ -257,7 +258,8 @@ def estimate_episodes(
 ) -> PointEstimate:
     """Returns the estimated gain, candidate minus baseline, per episode, without an interval.
 
-    Dollars are estimated only under an objective with a limit, whose price is 0.
+    `targets` are the probabilities [n, models + 1] of both. Dollars are estimated only under an objective with a limit,
+    whose price is 0.
     """
     ours, base = targets["candidate"], targets["baseline"]
     gain = float(
@@ -287,7 +289,10 @@ def filled_log(episodes: CascadeData, price: float, missing: np.ndarray, expecte
 
 
 def reward_range(episodes: CascadeData, price: float) -> tuple[float, float]:
-    """Returns the range of the reward at the unreported end of an episode; it includes costs if some are not known."""
+    """Returns the range of the reward at the unreported end of an episode.
+
+    It includes the costs of a whole episode if some costs are not known, or an episode has not ended.
+    """
     all_known = episodes.ended.all() and not np.isnan(episodes.cost_usd).any()
     dearest = 0.0 if all_known else price * float(np.nanmax(episodes.total_cost))
     return -dearest, 1.0 + dearest

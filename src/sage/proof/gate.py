@@ -41,7 +41,7 @@ def decide(found: OfflineEvaluation, *, allow_synthetic: bool = False, looks: in
 
 
 def judge_evaluation(found: OfflineEvaluation, allow_synthetic: bool, looks: int | None) -> GateVerdict:
-    """Returns the verdict without a remark on the selection of rows."""
+    """Returns the verdict of `decide`, without the remark on the selection of rows."""
     report = found.report
     if not found.evidence and not allow_synthetic:
         return GateVerdict(False, f"the log is {NOT_EVIDENCE}; to try the gate all the same, pass --allow-synthetic")

@@ -99,7 +99,7 @@ def measure_log(data: RoutingData, weights: RewardWeights = REWARD_V1) -> LogVar
 
 
 def rows_before(task: np.ndarray) -> np.ndarray:
-    """Returns int64 [n]: the number of earlier rows of the same task (numbers from 0)."""
+    """Returns int64 [n]: the number of earlier rows of the same task, for each row; `task` [n] numbers tasks from 0."""
     sizes = np.bincount(task)
     before = np.empty(len(task), np.int64)
     before[np.argsort(task, kind="stable")] = np.arange(len(task)) - np.repeat(np.cumsum(sizes) - sizes, sizes)

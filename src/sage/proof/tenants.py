@@ -27,7 +27,7 @@ class PointEstimate(NamedTuple):
     usd_per_task: float | None = None  # of the candidate
 
     def meets(self, objective: Objective) -> bool:
-        """Returns True if the estimate meets the objective."""
+        """Returns True if the estimate meets the objective: a gain above 0, or quality and cost within its limits."""
         if not objective.constrained or self.cost_usd is None or self.usd_per_task is None:
             return self.gain > 0
         if objective.max_usd_per_task is None:

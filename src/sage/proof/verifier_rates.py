@@ -130,7 +130,7 @@ def rates(verifier: str, model: str, role: str, group: list[JudgedAnswer]) -> Ra
 
 
 def rate(passed: np.ndarray, weights: np.ndarray) -> Rate | None:
-    """Returns the weighted share that passed, with Wilson's interval; None without answers.
+    """Returns the weighted share of True in `passed` [n], with Wilson's interval; None without answers.
 
     The effective number of answers is the one that gives the share its variance.
     """

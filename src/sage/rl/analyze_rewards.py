@@ -48,7 +48,10 @@ def distribution(reward: np.ndarray) -> dict:
 
 
 def correlation(reward: np.ndarray, part: np.ndarray) -> float | None:
-    """Returns Pearson's correlation over the rows that have the part; None if either side does not vary."""
+    """Returns Pearson's correlation of rewards [n] with a part [n], over the rows that have the part.
+
+    Returns None if either side does not vary.
+    """
     measured = ~np.isnan(part.astype(float))
     reward, part = reward[measured], part[measured].astype(float)
     if len(reward) < 2 or reward.std() == 0 or part.std() == 0:

@@ -102,7 +102,10 @@ def table_from_outcomes(
 
 
 def usual_models(rewards: np.ndarray, cells: Cells, cell: np.ndarray, preferred: int | None) -> np.ndarray:
-    """Returns int64 [cells]: the model `preferred` where it ran, else the role's best, or at last the cell's best."""
+    """Returns int64 [cells]: the model `preferred` where it ran, else the role's best, or at last the cell's best.
+
+    `rewards` is [n, models] with NaN where a model did not run, `cell` int [n].
+    """
     chosen = np.zeros(len(cells), np.int64)
     for index in range(len(cells)):
         inside = rewards[cell == index]
@@ -113,7 +116,10 @@ def usual_models(rewards: np.ndarray, cells: Cells, cell: np.ndarray, preferred:
 
 
 def best_mean(rewards: np.ndarray) -> int:
-    """Returns the model with the best mean among those that ran on at least half as many tasks as any."""
+    """Returns the model with the best mean reward among those that ran on at least half as many tasks as any.
+
+    `rewards` is [n, models] with NaN where a model did not run.
+    """
     ran = (~np.isnan(rewards)).sum(axis=0)
     mean = np.nansum(rewards, axis=0) / np.maximum(ran, 1)
     return int(np.where(2 * ran >= ran.max(), mean, -np.inf).argmax())
@@ -131,7 +137,10 @@ def fit_cells(
     training: Training,
     pessimism: float,
 ) -> CellPolicy:
-    """Fits the policy to (pseudo-)rewards [n, models], and checks its confidence on held-out tasks."""
+    """Fits the policy to (pseudo-)rewards [n, models], and checks its confidence on held-out tasks.
+
+    `cell` (int [n]) are rows of `cells`, `incumbent` (int [n]) the models of today, `tasks` [n] the task of each row.
+    """
     tasks = np.unique(tasks, return_inverse=True)[1]  # numbers sort faster than names
     policy = CellPolicy(
         name=name,
@@ -157,7 +166,10 @@ def fit_cells(
 def training_of(
     data: RoutingData, learner: str, reward_version: str, *, seed: int, against: str, **settings: float | int | str
 ) -> Training:
-    """Returns the record that a policy keeps of its training rows."""
+    """Returns the record of the training rows that a policy keeps: hashes, source, reward version and `settings`.
+
+    `against` names the incumbent that gains are relative to.
+    """
     return Training(
         learner=learner,
         data_sha256=data.sha256,

@@ -71,7 +71,10 @@ def cell_posterior(
 
 
 def without_small(gains: GroupGains, group: np.ndarray, tasks: np.ndarray) -> GroupGains:
-    """Returns the gains with NaN as the mean of groups that have fewer than FEWEST_TASKS tasks."""
+    """Returns the gains with NaN as the mean of groups that have fewer than FEWEST_TASKS tasks.
+
+    `group` (int [n]) and `tasks` [n] are those of the rows.
+    """
     few = np.bincount(pairs_of(group, tasks)[0], minlength=len(gains.mean)) < FEWEST_TASKS
     return gains._replace(mean=np.where(few[:, None], np.nan, gains.mean))
 
@@ -81,8 +84,9 @@ def incumbents_of(
 ) -> Incumbents:
     """Returns the incumbents of groups, with the unit that rewards are measured in.
 
-    The unit is the standard deviation of the incumbent's rewards, or the largest usual gain if that is more, since an
-    incumbent that always fails has no spread.
+    Rows have (pseudo-)rewards [n, models], an incumbent and a group (int [n]). The unit is the standard deviation of
+    the incumbent's rewards, or the largest usual gain if that is more, since an incumbent that always fails has no
+    spread.
     """
     num_groups, num_models = gains.mean.shape
     own = values[np.arange(len(values)), incumbent]
@@ -126,14 +130,17 @@ def posterior_of(gains: GroupGains, rows: np.ndarray, today: Incumbents) -> Post
 
 
 def peers_of(cells: Cells, usual: np.ndarray) -> np.ndarray:
-    """Returns int64 [cells]: a number that cells share if category and incumbent are the same, in whatever role."""
+    """Returns int64 [cells]: a number that cells share if category and incumbent are the same, in whatever role.
+
+    `usual` (int [cells]) is the incumbent's model.
+    """
     keys = [(category, int(model)) for (_, category), model in zip(cells.pairs, usual, strict=True)]
     place = {key: index for index, key in enumerate(sorted(set(keys)))}
     return np.array([place[key] for key in keys], np.int64)
 
 
 def spread_within(gains: GroupGains, group: np.ndarray) -> float:
-    """Returns the variance of cells around the means of their groups, without noise, over all models together."""
+    """Returns the variance of cells around the means of their groups (int [cells]), without noise, over all models."""
     inside = group[:, None] == np.unique(group)[None]  # [cells, groups]
     known = inside[:, :, None] & (np.isfinite(gains.mean) & np.isfinite(gains.variance))[:, None]
     mean = np.where(known, np.nan_to_num(gains.mean)[:, None], 0.0)
@@ -169,7 +176,8 @@ def drawn_to_peers(
 def deviation_of_spread(variance: np.ndarray, freedom: int) -> float:
     """Returns the standard error of a variance between cells that is hardly distinguishable from noise.
 
-    A variance that was estimated as 0 may well be as large as this.
+    `variance` are those of the cells' means, `freedom` is the degrees of freedom. A variance between cells that was
+    estimated as 0 may well be as large as the result.
     """
     return float(np.median(variance) * np.sqrt(2 / max(freedom, 1))) if len(variance) else 0.0
 
@@ -180,12 +188,12 @@ def gains_over(values: np.ndarray, incumbent: np.ndarray) -> np.ndarray:
 
 
 def is_only_incumbent(incumbent: np.ndarray, group: np.ndarray, num_groups: int, num_models: int) -> np.ndarray:
-    """Returns bool [groups, models]: True where the incumbent is this model in all rows of a group."""
+    """Returns bool [groups, models]: True where the incumbent (int [n]) is this model in all rows of a group."""
     counts = counts_of(incumbent, group, num_groups, num_models)
     return (counts == counts.sum(axis=1, keepdims=True)) & (counts > 0)
 
 
 def counts_of(incumbent: np.ndarray, group: np.ndarray, num_groups: int, num_models: int) -> np.ndarray:
-    """Returns [groups, models]: the number of rows in which the incumbent is this model."""
+    """Returns [groups, models]: the number of rows in which the incumbent (int [n]) is this model."""
     pairs = np.bincount(group * num_models + incumbent, minlength=num_groups * num_models)
     return pairs.reshape(num_groups, num_models)

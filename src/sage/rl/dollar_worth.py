@@ -104,7 +104,10 @@ def known_or_predicted(part: Part) -> np.ndarray:
 def sweep(
     data: RoutingData, cells: Cells, incumbent: np.ndarray, *, pessimism: float, seed: int = 0
 ) -> list[SweptPolicy]:
-    """Learns policies for every worth of a dollar in WORTHS on the other folds of tasks; returns their estimates."""
+    """Learns policies for every worth of a dollar in WORTHS on the other folds of tasks; returns their estimates.
+
+    `incumbent` (int [n]) are the choices of today, `pessimism` is the number of deviations subtracted from gains.
+    """
     estimator = ChoiceEstimator(data, cells, incumbent, seed)
     worths = [worth / max(float(data.cost_usd.mean()), np.finfo(float).tiny) for worth in WORTHS]
 

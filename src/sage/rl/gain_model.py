@@ -89,7 +89,7 @@ def gain_posterior(
 
 
 def summarize_draws(draws: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns mean and deviation of weighted draws [n, ...].
+    """Returns mean and deviation of draws [n, ...] with weights [n].
 
     Where the mean is positive, the deviation is at least the one that fits the share of draws above 0.
     """

@@ -88,7 +88,7 @@ def session_of(table: OutcomeTable, policy: RoutingPolicy, seed: int) -> str:
 
 
 def draw(probabilities: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Draws one column per row with the row's probabilities; a column of probability 0 is never drawn."""
+    """Draws one column per row by probabilities [n, columns]; a column of probability 0 is never drawn."""
     cumulative = probabilities.cumsum(axis=1)
     point = generator.random(len(probabilities)) * cumulative[:, -1]
     return (cumulative <= point[:, None]).sum(axis=1)

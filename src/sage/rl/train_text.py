@@ -83,7 +83,7 @@ def centred(values: np.ndarray) -> np.ndarray:
 
 
 def gains(text: TextLesson, usd_worth: float, own: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Returns [n]: the reward of the choices `own` minus that of the choices `other`."""
+    """Returns [n]: the reward of the choices `own` minus that of the choices `other` (int [n] each)."""
     values, rows = text.worth(text.targets, usd_worth), np.arange(len(own))
     return values[rows, own] - values[rows, other]
 
@@ -96,7 +96,11 @@ def lower_bound(values: np.ndarray, clusters: np.ndarray) -> float:
 def bins_of(
     text: TextLesson, usd_worth: float, predicted: np.ndarray, own: np.ndarray, *, new: bool, acts: bool
 ) -> tuple[MarginBins | None, dict]:
-    """Returns the confidence of choices by text in bins of margins, and its reliability; None and {} if not `acts`."""
+    """Returns the confidence of choices by text in bins of margins, and its reliability; None and {} if not `acts`.
+
+    `predicted` [n, targets] are the predictions behind the choices `own` (int [n]); with `new`, categories count as the
+    clusters.
+    """
     if not acts:
         return None, {}
     usual, worth = text.lesson.incumbent, text.worth(predicted, usd_worth)

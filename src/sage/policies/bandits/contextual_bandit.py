@@ -95,8 +95,8 @@ class ContextualBandit:
 def chance_of_highest(mean: np.ndarray, deviation: np.ndarray, eligible: np.ndarray) -> np.ndarray:
     """Returns [n, models]: the probability that a model's normal draw is the highest among the eligible models'.
 
-    It is a sum over a grid, fine wherever some model's distribution lies: the probability that the draw falls between
-    two points and all other draws fall below.
+    All arguments are [n, models]. The result is a sum over a grid, fine wherever some model's distribution lies: the
+    probability that the draw falls between two points and all other draws fall below.
     """
     # Whoever cannot reach what another is sure to reach has a chance below 1e-6, taken as none.
     sure = np.where(eligible, mean - REACH * deviation, -np.inf).max(axis=1, keepdims=True)

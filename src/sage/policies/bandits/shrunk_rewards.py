@@ -43,7 +43,7 @@ def shrink_rewards(
     noise: float | None = None,
     start: Effects | None = None,
 ) -> ShrunkRewards:
-    """Returns the estimates for counts and reward sums [cells, models].
+    """Returns estimated rewards [cells + 1, models] for counts and reward sums [cells, models].
 
     `prior` says how strongly to shrink before any reward was seen; `noise` is the standard deviation of one reward
     (None: a coin's). `start`, the effects of an earlier call with slightly fewer counts, saves steps.

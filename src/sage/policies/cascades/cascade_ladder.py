@@ -115,8 +115,8 @@ class ExploringCascade:
 def highest_eligible(scores: np.ndarray, eligible: np.ndarray) -> np.ndarray:
     """Returns [n, actions] with all probability on the eligible action that has the highest score.
 
-    Where no eligible action has a score above minus infinity, it is on stopping (the last column) if that is eligible,
-    and else even over the eligible models.
+    `scores` and `eligible` are [n, actions]; the last column is to stop. Where no eligible action has a score above
+    minus infinity, the probability is on stopping if that is eligible, and else even over the eligible models.
     """
     scores = np.where(eligible, scores, -np.inf)
     chosen = np.zeros(eligible.shape)

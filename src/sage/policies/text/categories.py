@@ -82,7 +82,10 @@ def learn_categories(contexts: Contexts, *, seed: int = 0) -> Categorizer | None
 
 
 def least_floor(score: np.ndarray, right: np.ndarray) -> float | None:
-    """Returns the lowest score at or above which at least ACCURACY of the rows are `right`; None if there is none."""
+    """Returns the lowest score at or above which at least ACCURACY of the rows are right; None if there is none.
+
+    `score` is [n], `right` bool [n].
+    """
     order = np.argsort(-score, kind="stable")
     share = np.cumsum(right[order]) / np.arange(1, len(order) + 1)
     good = np.flatnonzero(share >= ACCURACY)

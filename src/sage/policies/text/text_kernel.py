@@ -185,7 +185,7 @@ class RidgePath:
         self.products = self.axes.T @ (centred.T @ (targets - self.mean))
 
     def weights(self, strengths: np.ndarray | float) -> np.ndarray:
-        """Returns [features, targets] for one penalty strength, or for one per target."""
+        """Returns [features, targets] for one penalty strength, or for `strengths` [targets]."""
         penalty = self.sizes[:, None] + np.broadcast_to(strengths, self.mean.shape)[None]
         return self.axes @ (self.products / penalty)
 
@@ -218,7 +218,10 @@ class Folds(NamedTuple):
         return np.array(RIDGES)[of_group.argmin(axis=0)][group]
 
     def predict(self, strengths: np.ndarray | float) -> np.ndarray:
-        """Returns [n, targets]: every row's prediction by the regression that has not seen the row."""
+        """Returns [n, targets]: every row's prediction by the regression that has not seen the row.
+
+        `strengths` is one penalty strength, or one per target.
+        """
         predicted = np.zeros_like(self.targets)
         for path, left_out in self.paths:
             predicted[left_out] = path.predict(self.features[left_out], strengths)

@@ -76,7 +76,10 @@ def history_inputs(data: CascadeData, cells: Cells, costs: np.ndarray) -> np.nda
 
 
 def episodes_dataset(data: CascadeData, inputs: np.ndarray, price: float) -> Dataset:
-    """Returns the episodes as a dataset of rl_training; its observations hold the mask of possible actions."""
+    """Returns the episodes as a dataset of rl_training, with `inputs` [n, width] and the mask of possible actions.
+
+    `price` is quality per dollar.
+    """
     from rl_training import Dataset
     from rl_training.core import Box, Dict, Discrete, MultiBinary, Spec
     from rl_training.data import Provenance

@@ -46,8 +46,9 @@ def part_values(episodes: CascadeData, target: np.ndarray, *, seed: int = 0) -> 
 
 
 def fitted_parts(episodes: CascadeData, target: np.ndarray, known: np.ndarray, seed: int) -> dict[str, Values]:
-    """Returns Q and V of the target for quality and for cost, fitted on tasks other than the episode's.
+    """Returns Q [n, models + 1] and V [n] of the target for "quality" and "cost_usd", fitted on other tasks.
 
+    `target` [n, models + 1] are probabilities in the logged states; `known` (bool [n]) are the rows to learn from.
     Raises EvaluationError if all episodes are of one task.
     """
     num_tasks = len(np.unique(episodes.contexts.task_id))

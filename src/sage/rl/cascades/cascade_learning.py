@@ -46,10 +46,11 @@ def fit_histories(
     pessimism: float = 0.0,
     fewest: float = 0.0,
 ) -> HistoryModel:
-    """Fits the values of actions to `goals` [n]; features are those of `state_features`.
+    """Fits the values of actions to `goals` [n] and returns a model that predicts [n, actions].
 
-    With `wide` the linear model sees the whole summary, otherwise only what was tried and said. Values are lowered by
-    `pessimism` standard errors, and are minus infinity for actions with fewer than `fewest` effective tasks.
+    `features` are those of `state_features`. With `wide` the linear model sees the whole summary, otherwise only what
+    was tried and said. Values are lowered by `pessimism` standard errors, and are minus infinity for actions with fewer
+    than `fewest` effective tasks.
     """
     width = features.shape[1] - 2 if wide else 4 * (num_actions - 1)
     ridge = fit_ridge(features[:, :width], actions, goals, num_actions)
@@ -73,7 +74,8 @@ def fit_histories(
 def effective_tasks(cell: np.ndarray, task: np.ndarray, num_cells: int) -> np.ndarray:
     """Returns [cells]: the number of tasks that a cell's rows are worth.
 
-    It is smaller than the number of its tasks if a few tasks have most of the rows.
+    `cell` and `task` are int [n]. The result is smaller than the number of a cell's tasks if a few of them have most of
+    the rows.
     """
     number = np.unique(task, return_inverse=True)[1]
     pair, counts = np.unique(cell * (number.max() + 1) + number, return_counts=True)

@@ -102,7 +102,10 @@ def walk(
     limit: int,
     generator: np.random.Generator,
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Plays all episodes together, step by step; returns the columns of their steps and the quality of each answer."""
+    """Plays all episodes together, step by step; returns the columns of their steps and the quality of each answer.
+
+    `rows` (int [episodes]) are the table's tasks; `limit` is the most attempts of an episode.
+    """
     size, stop = len(rows), len(table.models)
     order, verdict = np.zeros((2, size, stop), np.int64)
     spent, of_task, quality = np.zeros(size), generator.random(size), np.zeros(size)

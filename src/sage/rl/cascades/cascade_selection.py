@@ -66,7 +66,10 @@ def choose_cascade(
 
 
 def by_task(found: list[tuple[np.ndarray, np.ndarray]]) -> tuple[float, float]:
-    """Returns the mean of values over episodes, and its standard error clustered by task; items are (values, tasks)."""
+    """Returns the mean over episodes and its standard error clustered by task.
+
+    Each item of `found` holds values [episodes] and their task ids.
+    """
     values, tasks = (np.concatenate(parts) for parts in zip(*found, strict=True))
     mean = float(values.mean())
     _, row = np.unique(tasks, return_inverse=True)
