@@ -1,4 +1,4 @@
-"""What the log learns of a call: tokens, cost, time, and how it ended."""
+"""Fields of an outcome that the proxy measures: tokens, cost, time, and the way in which the call ended."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def outcome_of(
     price: Model | None = None,
     timed_out: bool = False,
 ) -> AttemptFields:
-    """Fields of the outcome. A call that gave no answer has quality 0; one that nobody waited for is censored."""
+    """Returns the fields of a call's outcome for the log. A call that gave no answer has quality 0, unless it timed
+    out; a call whose client left is censored (`timed_out`). The cost is unknown without `price`."""
     fields: AttemptFields = {
         "latency_s": latency_s,
         "retries": max(attempts - 1, 0),
@@ -54,7 +55,8 @@ def outcome_of(
 
 
 def bounded(usage: Usage | None, model: Model, dialect: Dialect, body: dict) -> Usage | None:
-    """What an upstream says of an answer's tokens, where it can be true: else the most that it can be, with the problem."""
+    """Returns the usage with each count cut to the most that the model and the request allow, and `problem` naming the
+    counts that were cut; unchanged if it is None or not known."""
     if usage is None or not usage.known:
         return usage
     most_in = dialect.most_input(body, model.max_context or MOST_CONTEXT)

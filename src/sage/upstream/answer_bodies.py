@@ -14,11 +14,12 @@ MOST_BITS = 15  # of zlib's window
 
 
 class BodyError(Exception):
-    """A body that is too large, or that cannot be decompressed; the sentence names the setting or the encoding."""
+    """A body that is too large or cannot be decompressed; the message names the setting or the encoding."""
 
 
 class AnswerBody:
-    """The body of one answer; `setting` is the limit on its size that counts, a field of `Upstream`."""
+    """The body of one answer; `setting` names the field of `Upstream` that limits its size. Raises BodyError if the
+    answer declares a larger size."""
 
     def __init__(self, response: aiohttp.ClientResponse, target: Target, setting: str = "max_answer_bytes") -> None:
         self.content = response.content
@@ -34,14 +35,16 @@ class AnswerBody:
             self.check(response.content_length, setting)
 
     async def whole(self) -> bytes:
-        """All of it; never holds more than the limit and one piece."""
+        """Returns the complete body; raises BodyError if it is too large or cannot be decompressed, and never holds
+        more than the limit and one piece."""
         pieces = []
         while piece := await self.piece():
             pieces.append(piece)
         return b"".join(pieces)
 
     async def piece(self) -> bytes:
-        """Returns the next bytes; none at the end."""
+        """Returns the next decompressed bytes, b'' at the end; raises BodyError if they exceed the limit or cannot be
+        decompressed."""
         found = await (self.inflated() if self.encodings else self.content.readany())
         self.given += len(found)
         self.check(self.given, self.setting)
@@ -77,7 +80,8 @@ class AnswerBody:
             raise BodyError(f"an answer that is not {self.encodings[0]}, as it claims") from None
 
     def window_bits(self, first: int) -> int:
-        """Returns the window bits with which zlib reads an encoding; deflate comes with or without zlib's own head."""
+        """Returns zlib's window bits for the answer's encoding, given its `first` byte, which tells the two forms of
+        deflate apart; raises BodyError for an unknown encoding."""
         if self.encodings in (["gzip"], ["x-gzip"]):
             return MOST_BITS + 16
         if self.encodings == ["deflate"]:

@@ -1,4 +1,4 @@
-"""Changes a few fields of a JSON body and leaves every other byte as the client wrote it."""
+"""Edits of a JSON body that leave every other byte as the client wrote it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ ESCAPED_LETTER = re.compile(rb"\\u00[4-7]")  # in which a key could hide
 
 
 def edited(body: bytes, values: dict, model: str, more: dict) -> bytes:
-    """The body, whose parsed form is `values`, with another model and with the fields of `more`."""
+    """Returns the body with `model` as its model and with the fields of `more`; `values` is the parsed body, from which
+    it is written anew if it cannot be edited in place."""
     found = MODEL.search(body)
     if (
         found is None

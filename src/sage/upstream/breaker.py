@@ -1,7 +1,7 @@
-"""Circuit breakers: models that failed several times in a row are left alone, and tried again after a while.
+"""Circuit breakers: a model that failed several times in a row is not asked for a while, then tried again.
 
-Every model has one breaker for each endpoint, and every key of a caller has its own circuit in it. Failures of one key alone
-open it for that key only; for everybody once two keys have failed so, and nobody has succeeded in between.
+Every model has one breaker for each endpoint, in which every caller's key has its own circuit. Failures of one key open
+its circuit only; once two keys have failed with no success in between, the breaker opens for everybody.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FORGET_S = 600.0  # after which failures of a key are forgotten, if it has not a
 
 
 class Place(NamedTuple):
-    """The calls that share a breaker."""
+    """A model and the endpoint at which it is called, which share a breaker."""
 
     model: str
     endpoint: str
@@ -31,7 +31,7 @@ class Place(NamedTuple):
 
 @dataclass
 class Circuit:
-    """Calls of one key: after `failures` in a row one call at a time tries whether the model is back."""
+    """Failures of one key's calls. While the circuit is open, one call at a time tries whether the model is back."""
 
     failures: int = 0
     is_open: bool = False
@@ -40,14 +40,14 @@ class Circuit:
     failed_at: float = 0.0
 
     def matters(self, now: float) -> bool:
-        """Whether it rests, or has failed not long ago."""
+        """Returns whether the circuit rests, or has failures that are less than FORGET_S seconds old."""
         failed = self.is_open or self.failures
         return now < self.rests_until or bool(failed and now < max(self.failed_at, self.next_trial) + FORGET_S)
 
 
 @dataclass
 class Breaker:
-    """The circuits of one model at one endpoint. It holds only keys that have failed since their last success."""
+    """The circuits of one model at one endpoint, by key; circuits without recent failures are dropped."""
 
     circuits: dict[str, Circuit] = field(default_factory=dict)
     failing: set[str] = field(default_factory=set)  # keys whose open circuits failed since anybody's last success
@@ -56,7 +56,7 @@ class Breaker:
     rests_until: float = 0.0
 
     def circuit(self, key: str, now: float) -> Circuit:
-        """Returns the circuit of a key, for which the oldest one makes room."""
+        """Returns the circuit of a key; makes it if needed, and drops the oldest one if there are MOST_KEYS."""
         if key not in self.circuits:
             self.forget(now)
             while len(self.circuits) >= MOST_KEYS:
@@ -64,25 +64,25 @@ class Breaker:
         return self.circuits.setdefault(key, Circuit())
 
     def forget(self, now: float) -> None:
-        """Drops circuits that say nothing any more."""
+        """Drops circuits that neither rest nor have recent failures."""
         self.circuits = {key: circuit for key, circuit in self.circuits.items() if circuit.matters(now)}
         self.failing &= self.circuits.keys()
         self.is_open = self.is_open and bool(self.failing)
 
     def ready_at(self, key: str) -> float:
-        """Returns when a key may ask next."""
+        """Returns the time, by the clock of `Breakers`, from which a key may ask."""
         found = self.circuits.get(key)
         own = 0.0 if found is None else max(found.next_trial if found.is_open else 0.0, found.rests_until)
         return max(own, self.open_until if self.is_open else 0.0, self.rests_until)
 
     def rests(self, key: str, now: float) -> bool:
-        """Whether the upstream asked to be left alone, which is no failure."""
+        """Returns whether the model waits for this key because its upstream answered 429."""
         found = self.circuits.get(key)
         return now < max(0.0 if found is None else found.rests_until, self.rests_until)
 
 
 class Breakers:
-    """The breakers of all models, which log and count every opening."""
+    """The breakers of all models; every opening is logged and counted."""
 
     def __init__(self, settings: ServeSettings, metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> None:
         self.settings = settings
@@ -94,7 +94,7 @@ class Breakers:
         return self.at.setdefault(place, Breaker())
 
     def usable(self, place: Place, key: str) -> bool:
-        """Whether the key may ask the model now."""
+        """Returns whether the key may ask the model now."""
         return self.wait_s(place, key) <= 0
 
     def wait_s(self, place: Place, key: str) -> float:
@@ -103,12 +103,13 @@ class Breakers:
         return 0.0 if found is None else max(found.ready_at(key) - self.clock(), 0.0)
 
     def rests(self, place: Place, key: str) -> bool:
-        """Whether the model waits because its upstream answered 429."""
+        """Returns whether the model waits for this key because its upstream answered 429, which is no failure."""
         found = self.at.get(place)
         return found is not None and found.rests(key, self.clock())
 
     def begin(self, place: Place, key: str) -> None:
-        """Notes a call. A trial blocks further calls of its key until it returns or `breaker_s` passes."""
+        """Notes the start of a call. If the circuit is open, the call is a trial, which blocks further calls of its key
+        until it returns or `breaker_s` seconds pass."""
         breaker, now = self.breaker(place), self.clock()
         found = breaker.circuits.get(key)
         if breaker.is_open or (found is not None and found.is_open):
@@ -116,7 +117,8 @@ class Breakers:
             circuit.is_open, circuit.next_trial = True, now + self.settings.breaker_s
 
     def began(self, place: Place, key: str) -> None:
-        """Closes what was open, as a stream has begun; if it breaks off, that is the last failure that opens it again."""
+        """Closes open circuits because a stream has begun; if this stream breaks off, its failure opens them again at
+        once."""
         breaker = self.breaker(place)
         found = breaker.circuits.get(key)
         closing = list(breaker.circuits.values()) if breaker.is_open else [] if found is None else [found]
@@ -136,7 +138,8 @@ class Breakers:
             found.failures = 0
 
     def failed(self, place: Place, key: str, reason: str) -> None:
-        """Counts a failure that is the upstream's; opens the circuit of the key, or the breaker for everybody."""
+        """Counts a failure of the upstream; after `breaker_failures` in a row, opens the circuit of the key, or the
+        breaker for everybody."""
         breaker, now = self.breaker(place), self.clock()
         circuit = breaker.circuit(key, now)
         was_open, circuit.failures, circuit.failed_at = circuit.is_open, circuit.failures + 1, now
@@ -160,7 +163,8 @@ class Breakers:
         )
 
     def rest(self, place: Place, key: str, seconds: float) -> None:
-        """Leaves a model alone as its answer 429 asks: for the key, and for everybody once two keys were told so."""
+        """Leaves a model alone for `seconds` after an answer 429, at most MOST_REST_S: for the key, and for everybody
+        once two keys were told to wait."""
         breaker, now = self.breaker(place), self.clock()
         circuit = breaker.circuit(key, now)
         circuit.rests_until = max(circuit.rests_until, now + min(seconds, MOST_REST_S))
@@ -168,14 +172,15 @@ class Breakers:
         breaker.rests_until = told[KEYS_FOR_ALL - 1] if len(told) >= KEYS_FOR_ALL else 0.0
 
     def gauges(self) -> Iterator[tuple[str, float, dict[str, str]]]:
-        """Yields whether each model is left alone at each endpoint, by any key, because it failed."""
+        """Yields name, value and labels of a metric for each model and endpoint: 1.0 if any circuit is open, else
+        0.0."""
         for (model, endpoint), breaker in self.at.items():
             breaker.forget(self.clock())
             is_open = any(circuit.is_open for circuit in breaker.circuits.values())
             yield "sage_breaker_open", float(is_open), {"model": model, "endpoint": endpoint}
 
     def take_over(self, old: Breakers, models: Iterable[str]) -> None:
-        """Goes on with what another set knows of models, under these settings."""
+        """Takes over the breakers of `models` from another set, so that a reload forgets no failures."""
         kept = set(models)
         self.at |= {place: breaker for place, breaker in old.at.items() if place.model in kept}
 

@@ -1,4 +1,5 @@
-"""From a request to the first answer: retries of one model, then the next one, as long as the client has seen nothing."""
+"""Forwarding of a request to its first answer: retries of one model, then the next model, as long as the client has
+seen nothing."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ BACKOFF_S = 0.1  # before the first retry, where the upstream does not say; doub
 
 @dataclass
 class Call:
-    """A client's request, as it will be forwarded."""
+    """A client's request, with the models that it is forwarded to."""
 
     dialect: Dialect
     body: bytes
@@ -52,7 +53,7 @@ class Call:
         return self.dialect.streams and self.values.get("stream") is True
 
     def place(self, model: str) -> Place:
-        """Returns where failures of a model at this request are counted."""
+        """Returns the endpoint of a model, at which failures of this request are counted."""
         return Place(model, self.dialect.endpoint)
 
     def body_for(self, target: Target) -> bytes:
@@ -61,7 +62,7 @@ class Call:
 
 @dataclass
 class Begun:
-    """A stream with its first content."""
+    """A stream that has given its first content; `held` are its bytes so far."""
 
     stream: Stream
     held: bytes
@@ -77,7 +78,8 @@ class Forwarder:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def answer(self, call: Call) -> Whole | Begun:
-        """The first answer of the models in their order; the last UpstreamError if there is none."""
+        """Returns the answer of the first model in `call.order` that gives one; raises the last UpstreamError if none
+        does."""
         last: UpstreamError | None = None
         for model in call.order:
             if last is not None and not await self.may_follow(call, model):
@@ -92,12 +94,14 @@ class Forwarder:
         raise last
 
     async def may_follow(self, call: Call, model: str) -> bool:
-        """Whether another model may be asked after one that failed."""
+        """Returns whether a model may be asked after another one failed: its breaker allows it, and so does the
+        budget."""
         usable = self.breakers.usable(call.place(model), call.key)
         return usable and (call.may_ask is None or await call.may_ask(model))
 
     async def answer_of(self, call: Call, target: Target) -> Whole | Begun:
-        """One model's answer, after retries. Of a stream, whoever reads it to its end says whether it succeeded."""
+        """Returns one model's answer, after retries; raises UpstreamError if there is none. A stream's success is
+        unknown yet: report it with `ended`."""
         place, trials = call.place(target.name), 0
         while True:
             self.breakers.begin(place, call.key)
@@ -122,7 +126,7 @@ class Forwarder:
                 return answer
 
     def ended(self, call: Call, error: StreamError | None = None) -> None:
-        """Tells the breaker how a stream ended that had begun."""
+        """Tells the breaker that a stream has ended, with the error that broke it, or None if it is complete."""
         place = call.place(call.model)
         if error is None:
             self.breakers.succeeded(place, call.key)
@@ -186,7 +190,8 @@ class Forwarder:
 
 
 async def refused_answer(response: aiohttp.ClientResponse, call: Call, target: Target) -> Whole:
-    """Reads what a client may see of an answer that is an error: without the upstream's key, and no more than may be read."""
+    """Returns the part of an error answer that a client may see: without the upstream's key, and no more than the limit
+    on bodies allows."""
     try:
         body = without_key(await AnswerBody(response, target).whole(), target)
     except BodyError as error:

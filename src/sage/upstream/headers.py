@@ -1,5 +1,6 @@
-"""Headers that pass between clients and upstreams. Clients' headers pass unless they are for sage or for one connection; of
-an upstream's headers only those pass that clients of models read, because a browser takes others for sage's own words."""
+"""Rules for the headers that pass between clients and upstreams. A client's headers pass unless they are for sage or
+for one connection; an upstream's headers pass only if clients of models read them, because a browser would take others
+for sage's own."""
 
 from __future__ import annotations
 
@@ -71,7 +72,7 @@ NOT_RETURNED_PREFIXES = (
 
 
 def forwarded_headers(given: Mapping[str, str]) -> dict[str, str]:
-    """The headers of a client, names in small letters, that an upstream gets."""
+    """Returns the headers of a client that an upstream gets; names are in lower case."""
     hop = named_in(given.get("connection", ""))
     return {
         name: value
@@ -81,7 +82,7 @@ def forwarded_headers(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def returned_headers(given: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """The headers of an upstream that a client gets, names in small letters."""
+    """Returns the headers of an upstream that a client gets; names are in lower case."""
     known = [(name.decode("latin-1").lower(), value) for name, value in given]
     hop = named_in(",".join(value.decode("latin-1") for name, value in known if name == "connection"))
     return [(name.encode("latin-1"), value) for name, value in known if is_returned(name) and name not in hop]
@@ -94,12 +95,13 @@ def is_returned(name: str) -> bool:
 
 
 def named_in(connection: str) -> set[str]:
-    """The headers that are for this connection only, as its header `connection` says."""
+    """Returns the names that a `connection` header declares to be for one connection only, without content-type."""
     return {name.strip().lower() for name in connection.split(",")} - {"content-type"}
 
 
 def with_type(headers: Iterable[tuple[bytes, bytes]], wanted: bytes, otherwise: bytes) -> list[tuple[bytes, bytes]]:
-    """The headers with one content type: the first that has `wanted` in it, else `otherwise`, so that no browser shows a page."""
+    """Returns the headers with exactly one content type: the first given one that contains `wanted`, else `otherwise`,
+    so that no browser shows an answer as a page."""
     listed = list(headers)
     found = [value for name, value in listed if name == b"content-type" and wanted in value.lower()]
     return [pair for pair in listed if pair[0] != b"content-type"] + [(b"content-type", (found or [otherwise])[0])]

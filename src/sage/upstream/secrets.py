@@ -1,4 +1,4 @@
-"""Secrets: from the environment or from a file that only its owner may read; nothing that prints shows one."""
+"""Secrets from the environment or from files that only their owner may read; printing a Secret does not show it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 class SecretError(ValueError):
-    """A secret that cannot be had; the sentence names its place and never its value."""
+    """A secret that is missing or not safe to use; the message names its place and never its value."""
 
 
 class Secret:
-    """A text that is shown to nobody by accident: `reveal` gives it."""
+    """A text that `repr` and `print` do not show; `reveal()` returns it."""
 
     __slots__ = ("_text",)
 
@@ -40,7 +40,8 @@ def secret_of(
     path: Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Secret | None:
-    """The secret that a setting at `place` names; none if it names neither a variable nor a file."""
+    """Returns the secret that the setting at `place` names by a variable or a file; None if it names neither. Raises
+    SecretError if it names both, or if the secret is missing, not private, or not one line of plain characters."""
     if variable_name is not None and path is not None:
         raise SecretError(f"{place} names a variable and a file: keep one of them")
     if variable_name is not None:
@@ -58,7 +59,8 @@ def secret_of(
 
 
 def read_private(path: Path) -> str:
-    """The text of a file that nobody but its owner may read."""
+    """Returns the text of a file; raises SecretError if anybody but its owner may access it, FileReadError if it is not
+    UTF-8."""
     with path.open("rb") as file:
         mode = os.fstat(file.fileno()).st_mode
         if os.name == "posix" and mode & OTHERS:
@@ -74,7 +76,7 @@ def read_private(path: Path) -> str:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Replaces a file at once by one that nobody but its owner may read."""
+    """Replaces a file at once by one that only its owner may read and write."""
     with replacing(path) as temporary:
         with suppress(FileNotFoundError):  # of a process that was killed, and whose mode is not known
             temporary.unlink()

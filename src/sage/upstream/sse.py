@@ -1,4 +1,4 @@
-"""Server-sent events, as they arrive: whole events come out, with their bytes as they were."""
+"""Parser of server-sent events, which keeps the bytes of every event."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MOST_BYTES = 16_000_000  # of one event
 
 
 class StreamError(Exception):
-    """A stream that does not go on as it should; `event`: bytes of the upstream that say so in its dialect."""
+    """Failure of a stream; `event` holds the upstream's own error event, if it sent one."""
 
     def __init__(
         self, message: str, event: bytes = b"", *, timed_out: bool = False, blames: bool = True, summary: str = ""
@@ -30,12 +30,14 @@ class Event(NamedTuple):
 
 
 class EventParser:
-    """Takes bytes in any portions and gives events; what is left of an unfinished one stays in `rest`."""
+    """An incremental parser that takes bytes in any portions; `rest` keeps an unfinished event."""
 
     def __init__(self) -> None:
         self.rest = bytearray()
 
     def feed(self, portion: bytes) -> list[Event]:
+        """Returns the events that these bytes complete; raises StreamError if an unfinished event has more than
+        MOST_BYTES bytes."""
         start, events, seen = 0, [], max(len(self.rest) - 3, 0)
         self.rest += portion
         for end in BLANK_LINE.finditer(self.rest, seen):

@@ -19,7 +19,7 @@ LAST_BYTES_S = 1.0  # for what comes after the end, so that the connection can b
 
 
 class Stream:
-    """What an upstream sends, of which only whole and understood events get out."""
+    """An upstream's stream of events, of which only complete events that the dialect understands are passed on."""
 
     def __init__(
         self, response: aiohttp.ClientResponse, reader: StreamReader, target: Target, waited_s: float = 0.0
@@ -34,7 +34,8 @@ class Stream:
         self.patience_s = target.upstream.first_content_s - waited_s  # for the next content
 
     async def begin(self, held: bytes) -> bytes:
-        """All up to the first content, after what is held already; StreamError if there is none."""
+        """Returns `held` and the bytes up to the first event with content, or more than MOST_HELD bytes without any;
+        raises StreamError if the stream fails before its first content."""
         while not self.reader.started and self.broken is None and len(held) < MOST_HELD:
             held += await self.portion()
         if self.broken is not None and not self.reader.started:
@@ -42,7 +43,8 @@ class Stream:
         return held
 
     async def portion(self) -> bytes:
-        """What comes next, perhaps empty; StreamError where it goes wrong."""
+        """Returns the bytes of the next complete events, perhaps none; raises StreamError if the stream fails or ends
+        too early."""
         if self.broken is not None:
             raise self.broken
         portion = await self.received()
@@ -57,7 +59,8 @@ class Stream:
         return rest
 
     async def received(self) -> bytes:
-        """The next bytes, unless the upstream has sent no content for too long: only the time counts that it is waited for."""
+        """Returns the next bytes of the body, b'' at its end; raises StreamError if it fails, or if `patience_s`
+        seconds of waiting passed without content."""
         began = time.monotonic()
         waiting = asyncio.timeout(self.patience_s)
         try:
@@ -92,7 +95,8 @@ class Stream:
         return b"".join(understood)
 
     async def finish(self) -> None:
-        """Gives the connection back, or closes it."""
+        """Reads what follows the end of the stream, for at most LAST_BYTES_S seconds, so that the connection can be
+        used again, and releases it."""
         if self.reader.ended and not self.response.content.at_eof():
             try:
                 async with asyncio.timeout(LAST_BYTES_S):

@@ -1,4 +1,4 @@
-"""Asks upstreams: one HTTP session for all of them, with their keys, their timeouts and what can go wrong."""
+"""Calls of upstreams: the HTTP session, each model's address, key and timeouts, and the errors of calls that fail."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TRANSPORT_ERRORS = (aiohttp.ClientError, HttpProcessingError, TimeoutError, OSEr
 
 @dataclass(frozen=True)
 class Whole:
-    """An answer that is complete."""
+    """A complete answer; `values` is its parsed body."""
 
     status: int
     headers: list[tuple[bytes, bytes]]
@@ -37,7 +37,7 @@ class Whole:
 
 
 class UpstreamError(Exception):
-    """An attempt that gave no answer, before anything of it reached the client."""
+    """Failure of a call before the client has seen anything of its answer."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class UpstreamError(Exception):
 
 @dataclass(frozen=True)
 class Target:
-    """A model's upstream with its key."""
+    """A model's upstream, with its URL and its key."""
 
     name: str  # in models.yaml
     upstream: Upstream
@@ -72,11 +72,12 @@ class Target:
 
     @property
     def model(self) -> str:
-        """Its name there."""
+        """Returns the model's name at the upstream."""
         return self.upstream.model or self.name
 
     def headers(self, dialect: Dialect, given: Mapping[str, str]) -> dict[str, str]:
-        """The client's headers but those that are for sage; with the upstream's key."""
+        """Returns the headers for the upstream: those of the client, without those meant for sage or for one
+        connection, and the upstream's key."""
         kept = forwarded_headers(given)
         kept["content-type"] = "application/json"
         kept["accept-encoding"] = "identity"
@@ -92,7 +93,8 @@ class Target:
 
 
 def targets_of(models: Mapping[str, Model], keys: Mapping[str, str], local: Mapping[str, str]) -> dict[str, Target]:
-    """By the names in models.yaml; `keys` of models that have one, and the URLs of `local` models by their names."""
+    """Returns the targets by the names of the models in models.yaml, without models that have no upstream. `keys` are
+    by model, `local` are URLs by the name of a local model."""
     found = {}
     for name, model in models.items():
         if model.upstream is not None:
@@ -102,7 +104,8 @@ def targets_of(models: Mapping[str, Model], keys: Mapping[str, str], local: Mapp
 
 
 def new_session() -> aiohttp.ClientSession:
-    """Without cookies, environment, redirects of its own or a limit of connections. Bodies stay as they arrive."""
+    """Returns an HTTP session without cookies, proxies from the environment, decompression, or a limit on
+    connections."""
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60),
         cookie_jar=aiohttp.DummyCookieJar(),
@@ -113,7 +116,7 @@ def new_session() -> aiohttp.ClientSession:
 
 
 def failure_of(error: Exception, target: Target) -> UpstreamError:
-    """What a transport error means."""
+    """Returns the UpstreamError for a transport error: status 504 for a time-out, otherwise one that may be retried."""
     if isinstance(error, TimeoutError):
         return UpstreamError(f"{target.name} took too long", status=504, blames=True, timed_out=True)
     return UpstreamError(
@@ -122,7 +125,7 @@ def failure_of(error: Exception, target: Target) -> UpstreamError:
 
 
 def check_status(response: aiohttp.ClientResponse, answer: Whole, target: Target) -> None:
-    """Raises a UpstreamError for an answer that is an error; `answer` is what the client may see of it."""
+    """Raises UpstreamError if the status is not 2xx; `answer` is the part of the response that the client may see."""
     status = response.status
     if 200 <= status < 300:
         return
@@ -142,12 +145,13 @@ def check_status(response: aiohttp.ClientResponse, answer: Whole, target: Target
 
 
 def without_key(said: bytes, target: Target) -> bytes:
-    """An upstream may repeat the key that it refuses."""
+    """Returns the bytes with the upstream's key replaced, because an upstream may repeat the key that it refuses."""
     return said.replace(target.key.encode(), REMOVED.encode()) if target.key else said
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that an upstream asks to wait."""
+    """Returns the seconds from now that an upstream asks to wait, by `retry-after-ms` or `retry-after`; None if it does
+    not, or not in a valid form."""
     try:
         if "retry-after-ms" in headers:
             found = float(headers["retry-after-ms"]) / 1000
@@ -163,7 +167,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def parse_answer(body: bytes, dialect: Dialect, target: Target) -> dict:
-    """The values of a whole answer; a UpstreamError if it is none."""
+    """Returns the JSON object of a complete answer; raises UpstreamError if the body is no object, or is an error."""
     try:
         values = parse_json(body)
     except ValueError as error:

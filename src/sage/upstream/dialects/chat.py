@@ -1,4 +1,4 @@
-"""OpenAI's chat completions."""
+"""Dialect of OpenAI's chat completions."""
 
 from __future__ import annotations
 
@@ -69,7 +69,8 @@ class Chat(Dialect):
         return ChatReader(hide_usage="stream_options" in self.wishes(body))
 
     def wishes(self, body: dict) -> dict:
-        """The usage of a stream, which the cost is computed from."""
+        """Returns `stream_options` that ask for the usage of a stream, from which its cost is computed; {} if the
+        request does not stream, or asks for the usage itself."""
         options = body.get("stream_options")
         options = options if isinstance(options, dict) else {}
         if body.get("stream") is not True or options.get("include_usage") is True:
@@ -77,7 +78,8 @@ class Chat(Dialect):
         return {"stream_options": options | {"include_usage": True}}
 
     def most_output(self, body: dict) -> int | None:
-        """Of all choices together."""
+        """Returns the most output tokens that a request allows for all its `n` choices together; None if it sets no
+        limit."""
         most = largest_count(body, "max_completion_tokens", "max_tokens")
         return None if most is None else most * max(count_of(body, "n"), 1)
 

@@ -1,4 +1,4 @@
-"""What differs between dialects: how a request is summarised, how a stream is read, and how an error looks."""
+"""Base classes of the API dialects: the text of a request, token counts, error bodies, and the state of a stream."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ TASK_CHARACTERS = 20_000  # of a request that the router sees: what a text polic
 
 
 class Usage(NamedTuple):
-    """Tokens of one answer, as the upstream counts them."""
+    """Tokens of one answer, as the upstream counts them; `problem` says what is wrong with the counts, and `known` is
+    false if they cannot be read."""
 
     tokens_in: int
     tokens_out: int
@@ -32,7 +33,8 @@ UNREADABLE = Usage(0, 0, problem="the upstream's counts of tokens are not whole 
 
 
 class StreamReader(ABC):
-    """Follows one stream of answers; counts its content, of which pings and empty pieces are none, and knows its end."""
+    """State of one streamed answer: its number of events with content (pings and empty pieces have none), its text, its
+    usage, and whether it has ended."""
 
     def __init__(self, hide_usage: bool = False) -> None:
         self.hide_usage = hide_usage  # the client did not ask for what sage did
@@ -42,30 +44,31 @@ class StreamReader(ABC):
         self.said: list[str] = []  # the text so far, in pieces
 
     def read(self, event: Event) -> bytes:
-        """What the client gets of an event. Raises StreamError where the upstream says that it failed, or what nobody
-        understands."""
+        """Returns the bytes that the client gets for an event, empty if the event is hidden from it; raises StreamError
+        if the upstream reports a failure or the event cannot be understood."""
         if not event.data:
             return event.raw
         return self.read_values(event, parse_object(event.data))
 
     @property
     def started(self) -> bool:
-        """Whether there was any content."""
+        """Returns whether any event with content was read."""
         return self.contents > 0
 
     @abstractmethod
     def read_values(self, event: Event, values: dict) -> bytes:
-        """The same, of an event's object."""
+        """Returns the same as `read`, for an event whose data is the JSON object `values`."""
 
     def at_end(self) -> bytes:
-        """What is still missing of a stream that the upstream has closed; StreamError if that is more than a mark."""
+        """Returns the end mark that a closed stream lacks, or b'' if it lacks none; raises StreamError if the answer is
+        incomplete."""
         if not self.ended:
             raise StreamError("the upstream closed the stream before its end")
         return b""
 
 
 class Dialect(ABC):
-    """One API; `path` is the one that follows an upstream's URL."""
+    """One API, such as chat completions; `path` is appended to the URL of an upstream."""
 
     name = ""
     path = ""
@@ -75,43 +78,44 @@ class Dialect(ABC):
 
     @abstractmethod
     def task(self, body: dict) -> str:
-        """The text of the user's last words, for the router."""
+        """Returns the text of the user's last messages, at most TASK_CHARACTERS characters, for the router."""
 
     def opening(self, body: dict) -> str:
-        """The user's first words, which stay the same from turn to turn and tell tasks apart."""
+        """Returns the user's text before the first answer, which is the same in every turn of a conversation and so
+        identifies the task."""
         return first_words(body.get("messages"), body.get("system"))
 
     @abstractmethod
     def reader(self, body: dict) -> StreamReader:
-        """What follows the stream that answers a request."""
+        """Returns a new StreamReader for the streamed answer to a request."""
 
     def wishes(self, body: dict) -> dict:
-        """Fields that sage adds to a request."""
+        """Returns fields that sage adds to a request's body; {} for most dialects."""
         return {}
 
     def most_output(self, body: dict) -> int | None:
-        """Tokens that the request lets an answer have; None if it sets no limit."""
+        """Returns the most output tokens that the request allows; None if it sets no limit."""
         return largest_count(body, "max_tokens")
 
     def most_input(self, body: dict, context: int) -> int:
-        """Tokens that a request can have for a model that reads `context` at a time."""
+        """Returns the most input tokens that a request can have for a model with a context of `context` tokens."""
         return context
 
     @abstractmethod
     def usage(self, answer: dict) -> Usage | None:
-        """Tokens of a whole answer; None if it does not say."""
+        """Returns the token counts of a complete answer; None if it has none."""
 
     @abstractmethod
     def text(self, answer: dict) -> str:
-        """What a whole answer says, for verifiers."""
+        """Returns the text of a complete answer, for verifiers."""
 
     @abstractmethod
     def problem(self, answer: dict) -> str:
-        """Why a whole answer is none; '' if it is one."""
+        """Returns the reason why a JSON object is no valid answer of this dialect; '' if it is one."""
 
     @property
     def endpoint(self) -> str:
-        """The path that clients ask, without the version."""
+        """Returns the path of this dialect below /v1 of the server, such as /messages."""
         return self.path.removeprefix("/v1")
 
     def url(self, base: str) -> str:
@@ -121,12 +125,13 @@ class Dialect(ABC):
         return {"authorization": f"Bearer {key}"}
 
     def error(self, status: int, message: str, kind: str = "") -> dict:
-        """The body of an answer that is an error."""
+        """Returns the body of an error answer in this dialect's form; `kind` defaults to the one that fits the HTTP
+        status."""
         kind = kind or OPENAI_KINDS.get(status, "api_error" if status >= 500 else "invalid_request_error")
         return {"error": {"message": message, "type": kind, "param": None, "code": kind}}
 
     def error_event(self, message: str, reader: StreamReader) -> bytes:
-        """The same inside of a stream."""
+        """Returns an error with status 502 as an event of the stream that `reader` has followed so far."""
         return b"data: " + dumps(self.error(502, message)) + b"\n\n"
 
 
@@ -158,7 +163,8 @@ OPENAI_KINDS = {
 
 
 def parse_json(data: bytes) -> object:
-    """Parses what an upstream sent; a ValueError that says what it is instead."""
+    """Returns parsed JSON; raises ValueError, with a phrase that describes the data, if it is not JSON or has more than
+    MOST_CONTAINERS lists and objects."""
     if data.count(b"[") + data.count(b"{") > MOST_CONTAINERS:
         raise ValueError(f"JSON of more than {MOST_CONTAINERS} lists and objects")
     try:
@@ -182,7 +188,7 @@ def dumps(values: object) -> bytes:
 
 
 def said(error: object) -> str:
-    """The sentence of an upstream's error."""
+    """Returns the message of an upstream's error, or the error as JSON if it has none, cut to MOST_SAID characters."""
     if isinstance(error, dict):
         message = error.get("message")
         return message[:MOST_SAID] if isinstance(message, str) and message else shortened(error)
@@ -197,7 +203,8 @@ def shortened(error: object) -> str:
 
 
 def blames_upstream(error: object) -> bool:
-    """Whether an error inside of an answer is the upstream's own failure, as far as its code or type says."""
+    """Returns False if the status, code or type of an error says that the request or a rate limit caused it; True
+    otherwise."""
     said = error if isinstance(error, dict) else {}
     codes = [said.get(name) for name in ("status", "status_code", "code")]
     if any(isinstance(code, int) and 400 <= code < 500 and code not in (401, 403) for code in codes):
@@ -206,7 +213,7 @@ def blames_upstream(error: object) -> bool:
 
 
 def in_band(error: object, event: Event) -> StreamError:
-    """Returns what a stream ends with whose upstream says that it failed."""
+    """Returns the StreamError for an error that an upstream sent as an event of its stream."""
     return StreamError(
         said(error), event.raw, blames=blames_upstream(error), summary="the upstream sent an error in its stream"
     )
@@ -217,7 +224,8 @@ def not_understood(what: str, data: bytes) -> StreamError:
 
 
 def texts_of(content: object, kinds: tuple[str, ...]) -> list[str]:
-    """The texts of a message's content: a text, or a list of parts of which some are texts."""
+    """Returns the texts of a message's content: the content itself if it is a string, else the texts of those of its
+    parts whose type is in `kinds`."""
     if isinstance(content, str):
         return [content]
     parts = content if isinstance(content, list) else []
@@ -226,7 +234,8 @@ def texts_of(content: object, kinds: tuple[str, ...]) -> list[str]:
 
 
 def last_words(messages: object, kinds: tuple[str, ...]) -> str:
-    """The last texts of the user that stand together, whatever tools have answered since."""
+    """Returns the user's last texts that follow each other, joined by newlines and cut to TASK_CHARACTERS; skips later
+    messages of models and tools, and looks at the last MOST_MESSAGES messages only."""
     found: list[str] = []
     for message in reversed(messages[-MOST_MESSAGES:] if isinstance(messages, list) else []):
         theirs = isinstance(message, dict) and message.get("role") == "user"
@@ -239,8 +248,9 @@ def last_words(messages: object, kinds: tuple[str, ...]) -> str:
 
 
 def first_words(messages: object, system: object = None) -> str:
-    """All that the user says before the first answer. Clients put the state of a machine and rules into messages of their own
-    there, so the first message alone is the same for every task. Without any, the words of the system."""
+    """Returns all texts of the user before the first answer, joined by newlines; the texts of the system if there are
+    none. The first message alone would be the same for every task, because clients begin with messages about the
+    machine and its rules."""
     found: list[str] = []
     rules: list[str] = parts_of(system)
     for message in messages if isinstance(messages, list) else []:
@@ -257,7 +267,8 @@ def first_words(messages: object, system: object = None) -> str:
 
 
 def parts_of(content: object) -> list[str]:
-    """A message's texts, and its images and files as JSON; without marks of caches, which move from turn to turn."""
+    """Returns the texts of a message's content, and its images and files as JSON; leaves out `cache_control`, which
+    moves from turn to turn."""
     if isinstance(content, str):
         return [content]
     found = []
@@ -271,12 +282,14 @@ def parts_of(content: object) -> list[str]:
 
 
 def largest_count(values: dict, *names: str) -> int | None:
-    """Of these fields; upstreams differ in which of them they obey. None if no field has a count above 0."""
+    """Returns the largest of the named fields, because upstreams differ in which of them they obey; None if no field
+    has a count above 0."""
     return max(count_of(values, name) for name in names) or None
 
 
 def token_counts(values: dict, *names: str) -> list[int] | None:
-    """The counts of a usage, 0 where one is missing; None if one is no whole number from 0 on."""
+    """Returns the named counts of a usage, 0 for missing ones and at most MOST for each; None if a value is not a whole
+    number from 0 on."""
     found = []
     for name in names:
         value: object = 0 if values.get(name) is None else values[name]
@@ -289,7 +302,8 @@ def token_counts(values: dict, *names: str) -> list[int] | None:
 
 
 def usage_in(values: object, tokens_in: str, tokens_out: str, details: str) -> Usage | None:
-    """The usage as OpenAI's dialects say it, by the names of its fields; None if it says nothing."""
+    """Returns the Usage of an OpenAI usage object, given the names of its fields; None if it has neither of the two
+    counts, UNREADABLE if a count is no whole number."""
     if not isinstance(values, dict) or (values.get(tokens_in) is None and values.get(tokens_out) is None):
         return None
     more = values.get(details)
@@ -299,6 +313,6 @@ def usage_in(values: object, tokens_in: str, tokens_out: str, details: str) -> U
 
 
 def count_of(values: dict, name: str) -> int:
-    """0 where there is none; numbers beyond what a record takes are that most."""
+    """Returns the whole number in a field, at most MOST; 0 if there is none above 0."""
     value = values.get(name)
     return min(value, int(MOST)) if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

@@ -1,4 +1,4 @@
-"""OpenAI's embeddings."""
+"""Dialect of OpenAI's embeddings, which are neither streamed nor routed to another model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Embeddings(Dialect):
         return 0
 
     def most_input(self, body: dict, context: int) -> int:
-        """Each text of a list is read on its own."""
+        """Returns `context` tokens for every text of the input, because each is embedded by itself."""
         given = body.get("input")
         several = isinstance(given, list) and not all(isinstance(token, int) for token in given)
         return context * (len(given) if several else 1)

@@ -1,4 +1,4 @@
-"""Anthropic's messages."""
+"""Dialect of Anthropic's messages API, and of its endpoint that counts tokens."""
 
 from __future__ import annotations
 
@@ -69,7 +69,8 @@ class Messages(Dialect):
         return MessagesReader()
 
     def url(self, base: str) -> str:
-        """OpenAI's SDKs take a base with /v1, Anthropic's one without it: both will do."""
+        """Returns the address of the endpoint; `base` may end with /v1, as for OpenAI's SDKs, or not, as for
+        Anthropic's."""
         return base.removesuffix("/v1") + self.path
 
     def authorization(self, key: str) -> dict[str, str]:
@@ -95,7 +96,7 @@ class Messages(Dialect):
 
 
 class CountTokens(Messages):
-    """The size of a request in tokens, which costs nothing and decides nothing."""
+    """Dialect of /v1/messages/count_tokens, which costs nothing and logs no decision."""
 
     path = "/v1/messages/count_tokens"
     streams = False
@@ -108,7 +109,7 @@ class CountTokens(Messages):
 
 
 def is_content(kind: object, values: dict) -> bool:
-    """Whether an event has a piece of the answer in it, of which thinking is one."""
+    """Returns whether an event of type `kind` holds a piece of the answer; thinking is one."""
     if kind == "content_block_delta":
         delta = values.get("delta")
         return isinstance(delta, dict) and any(value for name, value in delta.items() if name != "type")
@@ -116,7 +117,7 @@ def is_content(kind: object, values: dict) -> bool:
 
 
 def is_empty(values: dict) -> bool:
-    """Whether a block begins with nothing in it yet."""
+    """Returns whether a content block starts without text, thinking, or the name of a tool."""
     block = values.get("content_block")
     return isinstance(block, dict) and not (block.get("text") or block.get("thinking")) and "name" not in block
 

@@ -1,4 +1,4 @@
-"""OpenAI's responses."""
+"""Dialect of OpenAI's responses API."""
 
 from __future__ import annotations
 
@@ -74,7 +74,8 @@ class Responses(Dialect):
         return "" if isinstance(answer.get("output"), list) else "an answer without output"
 
     def error_event(self, message: str, reader: StreamReader) -> bytes:
-        """The last event of a response that failed; SDKs look at `error`, agents at the response's status."""
+        """Returns a `response.failed` event; the error is in its field `error`, which SDKs read, and in the response,
+        which agents read."""
         assert isinstance(reader, ResponsesReader)
         error = self.error(502, message)["error"]
         failed = reader.response | {
@@ -95,13 +96,13 @@ def usage_of(response: dict) -> Usage | None:
 
 
 def messages_of(body: dict) -> object:
-    """The input, also where it is a text."""
+    """Returns the input of a request; a plain text becomes one message of the user."""
     given = body.get("input")
     return [{"role": "user", "content": given}] if isinstance(given, str) else given
 
 
 def texts_in(response: dict) -> list[str]:
-    """What the messages of a response say."""
+    """Returns the output texts of a response's messages; [] if there are none."""
     output = response.get("output")
     items = [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
     return [text for item in items for text in texts_of(item.get("content"), ("output_text",))]
