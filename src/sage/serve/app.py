@@ -1,4 +1,4 @@
-"""The application: all routes, and what lives as long as it does."""
+"""The application: all routes, and the objects that live as long as it does."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LOOK_EVERY_S = 1.0  # for files that have changed
 
 
 class Application:
-    """`sage serve` of one process, as the ASGI application `asgi`."""
+    """`sage serve` in one process; `asgi` is its ASGI application."""
 
     def __init__(
         self,
@@ -115,19 +115,19 @@ class Application:
                 self.shared.write()
 
     def replace(self, new: State) -> None:
-        """Serves requests that come from now on with another state; what the old one could not log stays counted."""
+        """Serves further requests with another state; records that the old one could not log stay counted."""
         self.lost.update(self.current().logbook.router.backlog.counts)
         self.state = new
         self.access.at_budget_end = new.table.serve.at_budget_end
 
     def admitted(self, request: Request) -> Caller | Response:
-        """Who asks, or the answer to somebody who may not see this."""
+        """Returns the caller of a request, or the response that refuses it."""
         host = "" if request.client is None else request.client.host
         caller = self.access.admit(request.scope["headers"], host, request.scope["path"])
         return refused(request, caller) if isinstance(caller, Refusal) else caller
 
     async def models(self, request: Request) -> Response:
-        """The models in a shape that OpenAI's and Anthropic's clients both understand."""
+        """Returns the list of the caller's models, in a form that OpenAI's and Anthropic's clients understand."""
         caller = self.admitted(request)
         if isinstance(caller, Response):
             return caller
@@ -138,7 +138,7 @@ class Application:
         )
 
     async def model(self, request: Request) -> Response:
-        """One of them; the path with nothing behind the slash is the list."""
+        """Returns one model of that list; the whole list if the path has no name."""
         name = request.path_params["name"]
         if not name:
             return await self.models(request)
@@ -193,7 +193,8 @@ class Application:
 
 
 def refused(request: Request, refusal: Refusal) -> Response:
-    """An error in the shape that the client's SDK knows: Anthropic's send a version with every request."""
+    """Returns an error response in the form that the client's SDK understands; Anthropic's SDK is known by its header
+    `anthropic-version`."""
     if refusal.status >= 500:
         log_failure(refusal.status, request.scope["path"], refusal.message)
     dialect = BY_NAME["messages" if "anthropic-version" in request.headers else "chat"]

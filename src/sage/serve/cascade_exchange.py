@@ -1,4 +1,4 @@
-"""One request that a cascade answers: each answer is held back until the verifiers have looked at it."""
+"""One request that a cascade answers: each answer is held back until verifiers have checked it."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ MOST_HELD = 32 * 1024 * 1024  # bytes of one answer
 
 
 class BrokenOffError(UpstreamError):
-    """An answer that began and did not end."""
+    """Failure of a stream that had begun."""
 
 
 class Held(NamedTuple):
-    """An answer that the client has not seen yet."""
+    """A complete answer that the client has not seen yet."""
 
     decision: Decision
     model: str  # that gave it
@@ -39,7 +39,8 @@ class Held(NamedTuple):
 
 
 def exchange_for(state: State, call: Call, caller: Caller, memory: Memory, began: float) -> Exchange:
-    """A cascade where the table wants one and the request can have one, else a single decision."""
+    """Returns a CascadeExchange if the request's role has a cascade and the request can use it (no pin, tools, budget
+    or several choices), else an Exchange."""
     single = Exchange(state, call, caller, memory, began)
     role = single.role
     if role not in state.table.serve.cascades or not call.dialect.routed or not call.dialect.decides:
@@ -53,7 +54,8 @@ def exchange_for(state: State, call: Call, caller: Caller, memory: Memory, began
 
 
 class CascadeExchange(Exchange):
-    """Serves one call with several models, of which the client sees the answer that is taken."""
+    """A request that several models answer one after the other; the client gets the answer that the cascade accepts, or
+    the last one."""
 
     async def answer(self, send: Send) -> None:
         among = self.eligible()
@@ -87,7 +89,8 @@ class CascadeExchange(Exchange):
         return None
 
     async def attempt(self, cascade: Cascade, decision: Decision) -> Held:
-        """One model's answer, logged with what the verifiers say of it."""
+        """Returns one model's answer and logs it with the verdicts on it; raises UpstreamError if the model gives none,
+        which is logged, too."""
         began = time.perf_counter()
         self.call = replace(self.call, order=(decision.model,), attempts=0, model="")
         try:

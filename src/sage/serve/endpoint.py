@@ -1,4 +1,4 @@
-"""One endpoint of model calls: admits a client and reads its request, which an `Exchange` then answers."""
+"""The endpoint of one dialect: admits a client and reads its request, which an `Exchange` then answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LARGE_BODY = 2**20  # bytes, whose parsing alone takes milliseconds
 
 
 class Endpoint:
-    """An ASGI application for one dialect. `state` gives what is to be served with, for each request anew."""
+    """An ASGI application for one dialect; `state` returns the current state, for each request anew."""
 
     def __init__(
         self, dialect: Dialect, state: Callable[[], State], access: Access, memory: Memory, metrics: Metrics

@@ -30,14 +30,15 @@ CENSORED: AttemptFields = {"timed_out": True, "provenance": LEFT, "source": TRAF
 
 
 class Memory(NamedTuple):
-    """What a process remembers from one request to the next."""
+    """Knowledge that a process keeps from one request to the next: sessions, and conversations with the decisions that
+    answered them."""
 
     sessions: Sessions
     signals: Signals
 
 
 class Exchange:
-    """Serves one call, and reports it to the log once."""
+    """One request of a client, from the decision to the outcome, which is logged once."""
 
     def __init__(self, state: State, call: Call, caller: Caller, memory: Memory, began: float) -> None:
         self.state, self.call, self.caller, self.memory, self.began = state, call, caller, memory, began
@@ -58,13 +59,15 @@ class Exchange:
 
     @property
     def is_pinned(self) -> bool:
-        """The client wants the model that it names, or the table pins that name to one."""
+        """Returns whether one model must answer: the client pins the model that it names, or the table pins that
+        name."""
         if not isinstance(self.wish, Refusal) and self.wish.model:
             return True
         return self.call.headers.get("x-sage-pin", "") not in ("", "0")
 
     async def serve(self, receive: Receive, send: Send) -> None:
-        """Answers; whoever leaves before the end cancels the upstream's work, and its outcome is censored."""
+        """Answers the request; if the client leaves before the end, the upstream's work is cancelled and the outcome is
+        censored."""
         here, left = asyncio.current_task(), asyncio.ensure_future(receive())
         assert here is not None
         left.add_done_callback(lambda done: None if done.cancelled() else here.cancel())
@@ -104,7 +107,8 @@ class Exchange:
         return None
 
     def eligible(self) -> tuple[str, ...] | Refusal:
-        """Models that may be asked: those that speak the dialect, serve the role, and whose upstream works."""
+        """Returns the models that may be asked, which speak the dialect, serve the role, and whose upstream works; a
+        Refusal if there are none or the request is invalid."""
         asked = self.call.values.get("model")
         if not isinstance(asked, str) or not asked:
             return bad("model must be a text: name any model, sage chooses one of its own")
@@ -128,17 +132,19 @@ class Exchange:
         return Refusal(503, "api_error", "all upstreams have failed: try again later", wait)
 
     def speakers(self) -> list[str]:
-        """Models that can answer and that the caller may use, whether or not their upstream works now."""
+        """Returns the models that can answer and that the caller may use, even if their upstream does not work now."""
         among = None if isinstance(self.wish, Refusal) else self.wish.among
         names = self.state.speakers(self.dialect.name, self.role)
         return names if among is None else [name for name in names if name in among]
 
     def pinned(self, asked: str, speakers: list[str]) -> list[str]:
-        """The model that the client names, or the only one there is."""
+        """Returns the model that the client names, or the only one of a dialect that is not routed, as a list; [] if
+        there is none."""
         return [asked] if asked in speakers else speakers if len(speakers) == 1 and not self.dialect.routed else []
 
     async def decide(self, among: tuple[str, ...]) -> None:
-        """Logs a decision, and sets the order in which models are asked."""
+        """Logs a decision between the models, and sets the order in which they are asked; raises RecordError for
+        invalid fields, BudgetSpentError if the tenant's budget is spent."""
         held = self.ids.session and self.memory.sessions.hold(self.session_key, self.tokens, self.state.table.serve)
         hold = held or None
         if not self.dialect.decides:
@@ -163,7 +169,7 @@ class Exchange:
         self.call.order = self.state.fallbacks(self.role, usable, self.decision.model)
 
     def request(self) -> RequestFields:
-        """What the router sees."""
+        """Returns the fields of the request that the router sees."""
         return {
             "role": self.role,
             "task": self.dialect.task(self.call.values),
@@ -175,7 +181,8 @@ class Exchange:
         }
 
     async def relay(self, send: Send, begun: Begun) -> None:
-        """Passes a stream on. What goes wrong now is said inside of it, as its head is out."""
+        """Passes a stream on to the client and logs the outcome; an error is sent as an event, because the head of the
+        answer is out."""
         stream, portion = begun.stream, begun.held
         ended, timed_out = ANSWERED, False
         self.metrics.time("sage_first_token_seconds", time.perf_counter() - self.began, dialect=self.dialect.name)
@@ -203,7 +210,8 @@ class Exchange:
         await stream.finish()
 
     async def fail(self, send: Send, failure: UpstreamError) -> None:
-        """No model answered: the last upstream's own words where it said any, else sage's."""
+        """Answers a request that no model answered: with the last upstream's own error if it sent one, else with
+        sage's; logs the outcome."""
         refused = failure.answer is not None and not failure.again
         self.report(REFUSED if refused else FAILED, timed_out=failure.timed_out)
         own = dumps(self.dialect.error(failure.status, str(failure)))
@@ -218,7 +226,7 @@ class Exchange:
         self.count(refusal.status)
 
     def head(self, given: Headers) -> list[tuple[bytes, bytes]]:
-        """An upstream's headers with sage's own."""
+        """Returns an upstream's headers with those of sage: request id, decision id and model."""
         kept = list(given)
         if not any(name == b"x-request-id" for name, _ in kept):
             kept.append((b"x-request-id", uuid.uuid4().hex.encode()))
@@ -228,7 +236,7 @@ class Exchange:
         return kept
 
     def report(self, ended: str, usage: Usage | None = None, timed_out: bool = False) -> None:
-        """Logs the outcome, once."""
+        """Logs the outcome of the decision; does nothing if there is none, or if it was logged."""
         if self.decision is None or self.reported:
             return
         self.reported = True
@@ -236,7 +244,7 @@ class Exchange:
         self.hear(self.decision)
 
     def hear(self, decision: Decision) -> None:
-        """Logs what the request says of earlier answers."""
+        """Logs verdicts on earlier answers that this request implies."""
         if decision.logged:
             for earlier, verdict in self.memory.signals.heard(
                 self.session_key, self.call.values, self.call.headers, decision.id
@@ -246,7 +254,7 @@ class Exchange:
     def outcome(
         self, decision: Decision, began: float, ended: str, usage: Usage | None = None, timed_out: bool = False
     ) -> AttemptFields:
-        """What came of a decision, which is counted here, too."""
+        """Returns the fields of a decision's outcome; also counts tokens and cost, and notes the session's model."""
         model = self.call.model or decision.model
         price = self.state.table.models[model]
         if model != decision.model and ended in (ANSWERED, BROKEN):

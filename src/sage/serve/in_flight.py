@@ -1,7 +1,7 @@
-"""Which decisions a process is about to report on, where a kill cannot reach it.
+"""Ids of calls that are under way, kept in a file, so that a kill does not lose them.
 
-A worker that is killed cannot say what became of its calls. It has their ids in a file that is mapped into its memory; whoever starts
-next finds the file without an owner, and logs these calls as censored.
+A worker that is killed cannot report its calls. Their ids are in a file that is mapped into its memory; the next
+process that starts finds the file without an owner, and logs these calls as censored.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ KILLED = "proxy: the worker was killed"
 
 
 class InFlight:
-    """The file of this process; `add` and `remove` cost no call of the system. Where it cannot be made, nothing is remembered."""
+    """The file of this process with the ids of its open calls; `add` and `remove` make no system call. If the file
+    cannot be made, no ids are kept."""
 
     def __init__(self, db: Path) -> None:
         self.path = db.with_name(f"{db.name}.in-flight-{os.getpid()}-{uuid.uuid4().hex[:8]}")
@@ -57,7 +58,8 @@ class InFlight:
             self.free.append(place)
 
     def close(self) -> None:
-        """What is left in it, whoever starts next will find; where nothing is, the file goes."""
+        """Closes the file, and deletes it if no call is open; remaining ids are left for the next process that
+        starts."""
         if self.memory is not None:
             self.memory.close()
             self.memory = None
@@ -69,7 +71,8 @@ class InFlight:
 
 
 def censor_abandoned(router: Router) -> int:
-    """Logs calls of processes that are gone as censored, where nothing is known of them; how many there were."""
+    """Logs open calls of processes that are gone as censored, unless they have an outcome; returns how many there
+    were."""
     count = 0
     for path, ids in abandoned(router.log.path):
         try:
@@ -87,7 +90,7 @@ def censor_abandoned(router: Router) -> int:
 
 
 def abandoned(db: Path) -> Iterator[tuple[Path, list[str]]]:
-    """Files whose process is gone, with the ids in them; nobody else has a file while you have it."""
+    """Yields the files of processes that are gone, with the ids in each; a file is locked while it is yielded."""
     for path in sorted(db.parent.glob(f"{db.name}.in-flight-*")):
         try:
             file = os.open(path, os.O_RDWR)

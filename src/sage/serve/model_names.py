@@ -1,4 +1,4 @@
-"""Names of models that clients send: which are served to whom, with which role, and by which model."""
+"""Model names that clients send: who may use each, its role, and the model that answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROUTED = "sage"  # a name that is always routed
 
 
 class Wish(NamedTuple):
-    """The role, pin or refusal that a name asks for."""
+    """The role and the model that a client's model name asks for."""
 
     role: str = ""  # of the request, unless a header says another
     model: str = ""  # that must answer; any if empty
@@ -20,7 +20,8 @@ class Wish(NamedTuple):
 
 
 def wish_of(table: ModelsFile, caller: Caller, asked: str) -> Wish | Refusal:
-    """Looks the name up in `serve.names` and in what the caller's key allows."""
+    """Returns the Wish of a model name, by `serve.names`; a Refusal if the caller's key does not allow the name (403)
+    or it is not served (404)."""
     if caller.allowed is not None and asked not in caller.allowed:
         names = ", ".join(names_for(table, caller)) or "no name that is served here"
         return Refusal(403, "permission_error", f"this key may ask for {names}: name one of them as model")
@@ -36,14 +37,14 @@ def wish_of(table: ModelsFile, caller: Caller, asked: str) -> Wish | Refusal:
 
 
 def names_for(table: ModelsFile, caller: Caller) -> list[str]:
-    """Returns the names that are worth asking for: `sage`, the models, and the names of `serve.names`."""
+    """Returns the model names that a caller may send: `sage`, the models, and the names of `serve.names`."""
     names = dict.fromkeys([ROUTED, *table.models, *table.serve.names])
     refused = {name for name, rule in table.serve.names.items() if rule.refuse}
     return [name for name in names if name not in refused and (caller.allowed is None or name in caller.allowed)]
 
 
 def told_names(table: ModelsFile) -> str:
-    """Says at the start what becomes of the names that clients send."""
+    """Returns a sentence, shown at the start, that says what is done with each model name."""
     rules = table.serve.names
     special = [f"{name} {rule.summary}" for name, rule in rules.items()]
     others = "is refused" if table.serve.other_names == REFUSE else "is routed, whatever it names"

@@ -1,5 +1,5 @@
-"""Looks for files that have changed: models.yaml is read again as a whole or not at all, checkpoints and what the gate says
-of them always."""
+"""Reloading of changed files: models.yaml is read again as a whole or not at all; changed checkpoints and gate records
+always count."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ Signature = tuple[tuple[int, ...] | bytes | None, ...]
 
 
 def watched(models: Path, environment: Mapping[str, str] | None) -> list[Path]:
-    """The files that decide how requests are served; what the gate says of a checkpoint stands beside it."""
+    """Returns the files that decide how requests are served: models.yaml, and the checkpoints of the settings with
+    their gate records."""
     try:
         settings = Settings.read(environment)
     except SettingsError:
@@ -29,7 +30,7 @@ def watched(models: Path, environment: Mapping[str, str] | None) -> list[Path]:
 
 
 def signature(paths: Iterable[Path]) -> Signature:
-    """Returns another value for every file that was written, replaced, removed, or can be read again."""
+    """Returns a value that differs whenever a file was written, replaced or removed, or can be read again."""
     return tuple(signature_of(path) for path in paths)
 
 
@@ -44,7 +45,8 @@ def signature_of(path: Path) -> tuple[int, ...] | bytes | None:
 
 
 class Reloader:
-    """`read` makes a new state from the files, given the router before it; `replace` puts it in place of the old one."""
+    """A watcher of files. `read` makes a new state from them, given the current router; `replace` puts it in place of
+    the old one."""
 
     def __init__(
         self,
@@ -72,7 +74,8 @@ class Reloader:
             await self.look()
 
     async def look(self) -> None:
-        """Reads what has changed. A policy that is no longer promoted ends even if models.yaml cannot be read now."""
+        """Checks the files once and reloads what has changed. A policy that is no longer promoted stops serving even if
+        models.yaml cannot be read."""
         found, old = signature(self.paths), self.current()
         if found == self.seen:
             return
@@ -87,7 +90,7 @@ class Reloader:
                 log.warning(f"from now on: {told}")
 
     async def reload(self, old: State) -> bool:
-        """Whether the files could be read, and serve now."""
+        """Reads the files and serves from them; returns False, and keeps the old state, if they cannot be read."""
         try:
             new = await asyncio.to_thread(self.read, old.logbook.router)
         except (ValueError, OSError) as error:

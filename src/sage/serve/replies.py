@@ -1,4 +1,4 @@
-"""Answers of sage itself: JSON, and errors in the shape of a request's dialect."""
+"""Answers by sage itself: JSON, and errors in the form of a request's dialect."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 
 async def reply(send: Send, status: int, body: bytes, headers: Headers) -> None:
-    """A whole answer; head and body go out in one write, as nothing waits between them."""
+    """Sends a complete answer; nothing waits between its head and body, so both go out in one write."""
     length = (b"content-length", str(len(body)).encode())
     await send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
     await send({"type": "http.response.body", "body": body})
 
 
 async def refuse(send: Send, dialect: Dialect, refusal: Refusal, tenant: str = "") -> None:
+    """Sends a Refusal as an error of the dialect, and logs it if its status is 500 or more."""
     if refusal.status >= 500:
         log_failure(refusal.status, dialect.endpoint, refusal.message, tenant)
     body = dumps(dialect.error(refusal.status, refusal.message, refusal.kind))
@@ -34,5 +35,6 @@ async def refuse(send: Send, dialect: Dialect, refusal: Refusal, tenant: str = "
 
 
 def log_failure(status: int, endpoint: str, reason: str, tenant: str = "") -> None:
-    """Logs one line of an answer that is the server's or an upstream's failure; `reason` repeats nothing of the request."""
+    """Logs one line about an answer whose failure is the server's or an upstream's; `reason` repeats nothing of the
+    request."""
     log.warning(f"{status} at {endpoint}{f' for the tenant {tenant}' if tenant else ''}: {reason}")

@@ -1,4 +1,4 @@
-"""Listens: one process with an event loop, or several that share a socket."""
+"""The server that listens: one process with an event loop, or several that share a socket."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RESTART_S = 1.0  # between two starts of a worker that ends at once
 
 @dataclass(frozen=True)
 class Options:
-    """What every worker is started with."""
+    """Settings that every worker is started with."""
 
     places: Places
     host: str
@@ -43,7 +43,7 @@ class Options:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that workers can share."""
+    """Returns a listening socket that workers can share; raises ValueError if the address cannot be used."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -60,7 +60,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def serve_here(options: Options, listening: socket.socket) -> None:
-    """Serves in this process until it is told to stop."""
+    """Serves in this process until a signal stops it."""
     new_server(options).run(sockets=[listening])
 
 
@@ -86,7 +86,7 @@ def new_server(options: Options) -> uvicorn.Server:
 
 
 class Server(uvicorn.Server):
-    """A server that ends what nobody has to wait for as soon as it is told to stop."""
+    """A server that no longer logs waiting reports once it is told to stop."""
 
     def __init__(self, config: uvicorn.Config, application: Application) -> None:
         super().__init__(config)
@@ -98,7 +98,7 @@ class Server(uvicorn.Server):
 
 
 def serve_with_workers(options: Options, listening: socket.socket, workers: int) -> None:
-    """Serves in several processes until this one is told to stop; one that dies is started again."""
+    """Serves in several processes until a signal stops this one; a worker that dies is started again."""
     with tempfile.TemporaryDirectory(prefix="sage-metrics-") as folder:
         serve_with_metrics(replace(options, metrics_folder=Path(folder)), listening, workers)
 
@@ -137,7 +137,7 @@ class Worker(NamedTuple):
 
 
 def serve_beside(options: Options, listening: socket.socket) -> None:
-    """Serves as one of several workers, and ends with the process that started it."""
+    """Serves as one of several workers, and stops when the process that started it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the parent says when it is time
     parent = multiprocessing.parent_process()
     assert parent is not None

@@ -1,4 +1,4 @@
-"""Which session and task a request belongs to, and which model's cache has a session's prompt."""
+"""Ids of a request's session and task, and the model whose cache holds a session's prompt."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ LONGEST_ID = 200  # characters
 
 
 class Ids(NamedTuple):
+    """Ids of a request's session and task; '' if the client names none."""
+
     session: str
     task: str
 
 
 def ids_of(headers: Mapping[str, str], body: Mapping[str, object]) -> Ids:
-    """From headers that coding agents send; a session is one task unless the client says otherwise."""
+    """Returns the ids from headers that coding agents send, or from `prompt_cache_key`; a session is one task unless
+    the client names the task."""
     cache_key = body.get("prompt_cache_key")
     given = (*(headers.get(name, "") for name in SESSION_HEADERS), cache_key if isinstance(cache_key, str) else "")
     session = next((text for text in given if text), "")[:LONGEST_ID]
@@ -38,13 +41,15 @@ class Held(NamedTuple):
 
 
 class Sessions:
-    """The model that last answered each session, as long as its provider keeps the prompt."""
+    """The model that last answered each session, for `cache_s` seconds, as long as its provider keeps the prompt."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
         self.held: OrderedDict[tuple[str, ...], tuple[Held, float]] = OrderedDict()  # and until when
 
     def hold(self, key: tuple[str, ...], tokens: float, settings: ServeSettings) -> Hold | None:
+        """Returns the model that the session should keep, and the part of `tokens` that its cache can have; None if
+        nobody answered the session lately."""
         held, until = self.held.get(key, (None, 0.0))
         if held is None or self.clock() >= until:
             return None
@@ -56,7 +61,7 @@ class Sessions:
         )
 
     def answered(self, key: tuple[str, ...], held: Held, settings: ServeSettings) -> None:
-        """All of a prompt that was answered can be in the cache for the next one."""
+        """Notes the model that answered a session; its cache can have the whole prompt."""
         self.held[key] = held, self.clock() + settings.cache_s
         self.held.move_to_end(key)
         if len(self.held) > MOST_SESSIONS:

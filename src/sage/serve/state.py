@@ -1,4 +1,4 @@
-"""What requests are served with: the table, the router and the upstreams. A reload replaces it as a whole."""
+"""The state that requests are served with: the table, the router and the upstreams; a reload replaces it as a whole."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from sage.upstream.upstreams import Target, targets_of
 
 @dataclass(frozen=True)
 class Places:
-    """Where the table and the log are."""
+    """The paths of models.yaml and of the log."""
 
     models: Path
     db: Path
@@ -36,6 +36,8 @@ class Places:
 
 @dataclass
 class State:
+    """Everything that requests are served with until the next reload; `in_flight` counts its open requests."""
+
     table: ModelsFile
     targets: Mapping[str, Target]
     logbook: Logbook
@@ -44,12 +46,12 @@ class State:
     in_flight: int = 0
 
     async def close(self) -> None:
-        """Gives shadows up, and writes all that is on its way to the log."""
+        """Ends shadow calls that are under way, and writes all records that wait for the log."""
         await self.shadows.close()
         await self.logbook.close()
 
     def speakers(self, dialect: str, role: str) -> list[str]:
-        """Models that can answer, whether or not their upstream works now."""
+        """Returns the models that speak the dialect and serve the role, even if their upstream does not work now."""
         return [
             name
             for name, target in self.targets.items()
@@ -57,7 +59,8 @@ class State:
         ]
 
     def fallbacks(self, role: str, candidates: tuple[str, ...], chosen: str) -> tuple[str, ...]:
-        """In which order models are asked: the chosen one, the table's fallback, then the others."""
+        """Returns the candidates in the order in which they are asked: the chosen one, the table's fallback, then the
+        others."""
         wished = (chosen, self.table.roles[role].fallback, *candidates)
         return tuple(dict.fromkeys(name for name in wished if name in candidates))
 
@@ -65,7 +68,8 @@ class State:
 def read_targets(
     table: ModelsFile, local: Mapping[str, str], environment: Mapping[str, str] | None = None
 ) -> dict[str, Target]:
-    """The upstreams of a table with their keys; a sentence where one is missing."""
+    """Returns the upstream of every model with its key; raises ModelsFileError if a model has no upstream or a local
+    model does not run, SecretError if a key is missing."""
     check_upstreams(table)
     keys = {}
     for name, model in table.models.items():
@@ -83,7 +87,7 @@ def read_targets(
 
 
 def check_upstreams(table: ModelsFile) -> None:
-    """Says which models cannot be served, and how they can be."""
+    """Raises ModelsFileError, which says how to add one, if a model has no upstream."""
     lacking = [name for name, model in table.models.items() if model.upstream is None]
     if lacking:
         cannot = (
@@ -98,7 +102,7 @@ def check_upstreams(table: ModelsFile) -> None:
 
 
 def start_local_models(table: ModelsFile, running: ExitStack) -> dict[str, str]:
-    """Starts the models that run on this machine; their URLs by name. They end with `running`."""
+    """Starts the local models that the table names, and returns their URLs by name; they end when `running` closes."""
     names = {
         model.upstream.local for model in table.models.values() if model.upstream is not None and model.upstream.local
     }
@@ -117,7 +121,8 @@ def open_state(
     environment: Mapping[str, str] | None = None,
     before: Router | None = None,
 ) -> State:
-    """Reads all files anew; policies that the router `before` has in memory may go on."""
+    """Reads all files anew and returns the state; policies that the router `before` has in memory are used again if
+    they are unchanged."""
     table = ModelsFile.read(places.models)
     targets = read_targets(table, local, environment)
     identity = places.identity if before is None else before.log.file.identity or places.identity
@@ -132,7 +137,7 @@ def open_state(
 
 
 def offers(targets: Mapping[str, Target]) -> str:
-    """Which models are served in which dialect, for people."""
+    """Returns one line that lists the served models of each dialect."""
     by_dialect = {
         dialect: [name for name, target in targets.items() if dialect in target.upstream.dialects]
         for dialect in DIALECTS

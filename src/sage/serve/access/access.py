@@ -1,4 +1,5 @@
-"""Who may call: a request's headers against the keys, the loopback rule, and rules against requests of two meanings."""
+"""Admission of requests: keys, the rule for servers without keys, and refusal of headers that two programs may read
+differently."""
 
 from __future__ import annotations
 
@@ -33,11 +34,12 @@ BEARER = re.compile(rb"bearer +([!-~]+)", re.IGNORECASE)
 
 
 class AccessError(ValueError):
-    """A server that must not start so; the sentence says how it may."""
+    """A server that cannot start safely; the message says what to change."""
 
 
 class Caller(NamedTuple):
-    """Whose request it is; the empty tenant is everybody on this machine, where no keys are needed."""
+    """The sender of a request, with its tenant, budget and role; the empty tenant is everybody on this machine, if no
+    keys are needed."""
 
     tenant: str
     key_id: str | None
@@ -47,7 +49,7 @@ class Caller(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """An answer instead of service; the message holds nothing of the request."""
+    """An error that answers a request; the message repeats nothing of the request."""
 
     status: int
     kind: str  # as OpenAI and Anthropic name types of errors
@@ -56,7 +58,7 @@ class Refusal(NamedTuple):
 
 
 class Access:
-    """Admits or refuses; without a key file, everybody on this machine and nobody else."""
+    """Admission of requests by keys; without a key file, everybody on this machine is admitted and nobody else."""
 
     def __init__(
         self,
@@ -73,7 +75,9 @@ class Access:
 
     @classmethod
     def open(cls, host: str, keys: Path | None, *, at_budget_end: str = "cheaper") -> Access:
-        """For a server that listens at `host`. Without a named file, the usual one counts if it is there."""
+        """Returns the access rules of a server that listens at `host`; if `keys` is None, KEY_FILE is used if it
+        exists. Raises AccessError if a valid key is needed and missing, or if the file of rate limits cannot be
+        written."""
         if keys is None:
             keys = KEY_FILE if KEY_FILE.exists() else None
         if keys is None and is_loopback(host):
@@ -91,7 +95,8 @@ class Access:
             ) from error
 
     def admit(self, headers: Headers, client_host: str, path: str) -> Caller | Refusal:
-        """Looks at the head of a request only, so that nobody's body is read before it is known whose it is."""
+        """Returns the caller of a request, or a Refusal; looks at the headers only, so that no body is read before its
+        sender is known."""
         if (refusal := ambiguous(headers)) is not None:
             return refusal
         if self.keys is None:
@@ -126,7 +131,7 @@ class Access:
 
 
 def out_of_role(key: Key, path: str) -> Refusal | None:
-    """Refuses a path that is not for keys of this role."""
+    """Returns a Refusal if a key of this role must not use the path; None if it may."""
     if key.role == OPERATOR or (key.role == METRICS) == (path == METRICS_PATH):
         return None
     needed = METRICS if path == METRICS_PATH else CALL
@@ -138,7 +143,7 @@ def out_of_role(key: Key, path: str) -> Refusal | None:
 
 
 def tenant_of(name: str) -> str:
-    """As it is logged."""
+    """Returns the name under which a tenant is logged: `default` for the empty one."""
     return name or "default"
 
 
@@ -155,7 +160,8 @@ def needs_key(host: str, live: LiveKeys) -> str:
 
 
 def ambiguous(headers: Headers) -> Refusal | None:
-    """Refuses heads that two programs may read differently, or that are too large to be meant."""
+    """Returns a Refusal for headers that two programs may read differently, or that are too large; None for all
+    others."""
     names, contents = [name for name, _ in headers], [value for _, value in headers]
     all_names, all_values = b",".join(names), b"\t".join(contents)
     if len(headers) > MOST_HEADERS or len(all_names) + len(all_values) > MOST_HEADER_BYTES:
@@ -187,7 +193,7 @@ def bad(message: str) -> Refusal:
 
 
 def given_keys(headers: Headers) -> list[str]:
-    """The keys of a request, each once."""
+    """Returns the different keys in a request's headers."""
     found = []
     for name, value in headers:
         if name == b"authorization" and (bearer := BEARER.fullmatch(value.strip())):
@@ -198,7 +204,8 @@ def given_keys(headers: Headers) -> list[str]:
 
 
 def local_caller(headers: Headers, client_host: str) -> Caller | Refusal:
-    """Programs of this machine, and neither pages in its browser nor others through a proxy on it."""
+    """Returns the caller of a server without keys; a Refusal if the request comes from another machine, through a
+    proxy, or from a page of another site."""
     values = dict(headers)
     origin = values.get(b"origin")
     if client_host and not is_loopback(client_host):
@@ -217,7 +224,7 @@ def local_caller(headers: Headers, client_host: str) -> Caller | Refusal:
 
 
 def hostname(host: str) -> str:
-    """Without the port."""
+    """Returns the host without its port; '?' if it is not valid."""
     return urlsplit_host(f"//{host}")
 
 

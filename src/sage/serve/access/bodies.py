@@ -1,4 +1,4 @@
-"""Bodies of requests: read up to a limit, and parsed into an object or refused with a sentence."""
+"""Bodies of requests: read up to a limit, and parsed into an object."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ GONE = Refusal(499, "api_error", "the client has gone")
 
 
 async def read_body(receive: Receive, headers: Headers, most_bytes: int = MOST_BODY_BYTES) -> bytes | Refusal:
-    """The whole body; one that says it is too large is not read, and one that turns out to be is not read on."""
+    """Returns the whole body; a Refusal if it is compressed or larger than `most_bytes`, of which no more is read, and
+    GONE if the client has left."""
     too_large = Refusal(413, "request_too_large", f"the body is larger than {most_bytes} bytes: send less")
     for name, value in headers:
         if name == b"content-length" and int(value) > most_bytes:
@@ -37,7 +38,7 @@ async def read_body(receive: Receive, headers: Headers, most_bytes: int = MOST_B
 
 
 def parse_object(body: bytes) -> dict | Refusal:
-    """A JSON object; the sentences never repeat what was sent."""
+    """Returns the JSON object in a body; a Refusal, which never repeats the body, if there is none."""
     try:
         values = parsed(body, MARGIN)
     except (ValueError, RecursionError):
@@ -48,6 +49,6 @@ def parse_object(body: bytes) -> dict | Refusal:
 
 
 def parsed(body: bytes, margin: int) -> object:
-    """Read so many calls deeper than it will be written: Python has one limit for both, and what was read must not break
-    it when it is passed on."""
+    """Returns parsed JSON, read `margin` calls deeper than it will be written: Python limits the depth of both, and a
+    body that was read must not fail when it is passed on."""
     return parsed(body, margin - 1) if margin else json.loads(body)

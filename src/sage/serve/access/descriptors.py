@@ -1,4 +1,4 @@
-"""The file descriptors of a process: without one no connection is accepted, no upstream asked and no log opened."""
+"""A watch on file descriptors: without a free one, no connection is accepted, no upstream asked and no log opened."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ log = logging.getLogger(__name__)
 
 
 class Descriptors:
-    """Looks whether one is left, and says once when none is and once when there is again."""
+    """A check for a free file descriptor, which logs once when there is none, and once when there is one again."""
 
     def __init__(self) -> None:
         self.exhausted = False

@@ -1,5 +1,5 @@
-"""uvicorn's HTTP with an end to everything a client can begin: a head that grows or never comes, a body that never ends, an
-answer that is not read."""
+"""uvicorn's HTTP with limits on everything that a client can begin: a head that grows or never comes, a body that never
+ends, an answer that is not read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_HEAD_BYTES = 2 * MOST_HEADER_BYTES  # on the wire, with the address
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """Give it to uvicorn as `http=GuardedProtocol`."""
+    """An HTTP protocol for uvicorn's option `http`, which closes connections that exceed its limits."""
 
     head_s = HEAD_S
     body_s = BODY_S
@@ -49,7 +49,7 @@ class GuardedProtocol(HttpToolsProtocol):
                 self._refuse(431, f"the head of the request is larger than {MOST_HEAD_BYTES} bytes")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Not those behind a body: whoever looked at the head has not seen them."""
+        """Takes a header of the head; ignores trailers, because access checks ran on the head."""
         if self._in_head:
             super().on_header(name, value)
 
@@ -88,7 +88,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._timer = None
 
     def _refuse(self, status: int, message: str) -> None:
-        """Answers, unless an answer has begun, and hangs up."""
+        """Sends an error, unless an answer has begun, and closes the connection."""
         self._expect_nothing()
         if self.transport.is_closing():
             return

@@ -43,12 +43,12 @@ ROLES = {
 
 
 class KeyFileError(ValueError):
-    """A key file, or a wish about it, that cannot be met: the sentence says why and how to go on."""
+    """A key file that cannot be used, or a change of it that is refused; the message says why and how to go on."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Key:
-    """What is kept of a key."""
+    """The stored facts about a key: name, tenant, limits, and the salted hash of its text."""
 
     id: str
     name: str
@@ -72,7 +72,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Keys:
-    """All keys and the budgets of their tenants."""
+    """All keys, and the budgets of their tenants."""
 
     keys: tuple[Key, ...] = ()
     budgets: dict[str, TenantBudget] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class Keys:
         object.__setattr__(self, "_by_id", {key.id: key for key in self.keys})
 
     def find(self, given: str) -> Key | None:
-        """The key that was given, if it is one and not revoked; its id says which hash to compare with."""
+        """Returns the key with the text `given`; None if there is none or it is revoked."""
         found = self._by_id.get(id_in(given))  # pyrefly: ignore
         if found is None:
             hmac.compare_digest(hashed(given, ""), NOBODY)  # an unknown id takes as long as a wrong key
@@ -94,13 +94,14 @@ class Keys:
 
 
 class KeyFile:
-    """The file of `sage keys`; several processes may change it."""
+    """The file of `sage keys`, which several processes may change."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
 
     def read(self) -> Keys:
-        """An empty set if there is no file."""
+        """Returns the keys of the file, none if there is no file; raises KeyFileError or SecretError if it cannot be
+        used."""
         return parse(read_private(self.path), self.path) if self.path.exists() else Keys()
 
     def add(
@@ -113,7 +114,8 @@ class KeyFile:
         role: str = CALL,
         allow: Sequence[str] = (),
     ) -> tuple[Key, str]:
-        """Makes a key; the text that is given back is the only one there will be. A budget is that of the whole tenant."""
+        """Makes a key; returns it with its text, which is stored nowhere. A budget becomes that of the whole tenant.
+        Raises KeyFileError if a value is not valid or the name is taken."""
         tenant = name if tenant is None else tenant
         check_name("NAME", name)
         check_name("tenant", tenant)
@@ -146,7 +148,8 @@ class KeyFile:
         return key, text
 
     def revoke(self, name_or_id: str) -> Key:
-        """Running servers hear of it within a second."""
+        """Revokes a key and returns it; running servers follow within a second. Raises KeyFileError if no valid key has
+        the name or id."""
         with self._changing() as known:
             for key in known.active:
                 if name_or_id in (key.name, key.id):
@@ -156,7 +159,7 @@ class KeyFile:
         raise KeyFileError(f"{self.path} has no key {name_or_id!r} that is valid: `sage keys list` shows them")
 
     def set_budget(self, tenant: str, budget: TenantBudget | None) -> None:
-        """Of a tenant that has a key; none takes it away."""
+        """Sets the budget of a tenant, or removes it if None; raises KeyFileError if the tenant has no key."""
         check_limits(budget, None)
         with self._changing() as known:
             if all(key.tenant != tenant for key in known.keys):
@@ -166,7 +169,8 @@ class KeyFile:
 
     @contextmanager
     def _changing(self) -> Iterator[Keys]:
-        """What is in the file, which nobody else changes meanwhile."""
+        """Yields the keys of the file while other processes cannot change it; raises KeyFileError if it is locked for
+        PATIENCE_S seconds."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         turn = Turn(self.path.with_name(self.path.name + "-lock"))
         turn.open()
@@ -188,9 +192,9 @@ class KeyFile:
 
 
 class LiveKeys:
-    """The keys of a running server: what others change in the file counts within a second.
+    """The keys of a running server, which follow changes of the file within a second.
 
-    A file that cannot be read any more opens for nobody: it may be the one with a revocation in it.
+    If the file cannot be read any more, no key is valid, because a revocation may be in it.
     """
 
     def __init__(self, path: str | Path, clock: Callable[[], float] = time.monotonic) -> None:
@@ -202,6 +206,7 @@ class LiveKeys:
         self._next_look = -math.inf
 
     def current(self) -> Keys:
+        """Returns the keys; looks at the file at most once in LOOK_EVERY_S seconds."""
         if (now := self.clock()) >= self._next_look:
             self._next_look = now + LOOK_EVERY_S
             self._look()
@@ -268,7 +273,8 @@ def is_number(value: object) -> bool:
 
 
 def parse(text: str, path: Path) -> Keys:
-    """The file's content, strictly: what is not understood may be a limit that would be missed."""
+    """Returns the keys in the text of a key file; raises KeyFileError if anything is not understood, because it may be
+    a limit."""
     try:
         values = json.loads(text)
         if values["format"] != FORMAT:

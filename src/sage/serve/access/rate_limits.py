@@ -1,4 +1,4 @@
-"""Token buckets that all workers of a server share."""
+"""Limits on requests per minute: token buckets that all workers of a server share."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ NUMBER = 8  # bytes
 
 
 class Buckets:
-    """A bucket holds a minute's requests of a key, and is filled as fast as its limit says.
+    """Token buckets, one for each key: a bucket holds the requests of one minute and is filled at the rate of the key's
+    limit.
 
-    Of each there is one number in a small file that workers map into memory: the time at which it will be full.
+    Each is one number in a small file that workers map into memory: the time at which the bucket will be full.
     """
 
     def __init__(self, path: Path | None = None) -> None:
-        """Without a path, of this process alone."""
+        """Opens the file with the buckets, and makes it if needed; None keeps them in the memory of this process."""
         self._descriptor = -1
         if path is not None:
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -29,7 +30,8 @@ class Buckets:
         self._full_at = memoryview(self._memory).cast("d")
 
     def take(self, number: int, per_minute: int, now: float) -> float:
-        """Takes one request out of a key's bucket; if it is empty, the seconds until there is one."""
+        """Takes one request out of the bucket of the key with this number and returns 0.0; if it is empty, returns the
+        seconds until there is one. `now` is in seconds."""
         if self._descriptor >= 0:
             lock(self._descriptor, wait=True)
         try:

@@ -1,4 +1,5 @@
-"""What a CI system tells: GitHub's events of finished runs, or a plain object, with the task or session that they are about."""
+"""Events of a CI system: GitHub's events of finished runs, or a plain object that names a task, session, decision or
+commit."""
 
 from __future__ import annotations
 
@@ -22,11 +23,12 @@ MOST_MESSAGE = 100_000
 
 
 class CiEventError(ValueError):
-    """An event that names nothing or says nothing; the sentence says what is missing."""
+    """An event without a conclusion or an id; the message says what is missing or wrong."""
 
 
 class CiEvent(NamedTuple):
-    """A result, and what it may be about; a commit counts as a task that has its hash as id."""
+    """A result of CI and the tasks, sessions and decisions that it may be about; a commit counts as a task with its
+    hash as id. `quality` is None if the conclusion says nothing of the work."""
 
     quality: float | None
     tasks: frozenset[str] = frozenset()
@@ -36,21 +38,23 @@ class CiEvent(NamedTuple):
 
 
 def webhook_secret(settings: ServeSettings) -> Secret | None:
-    """The server's, if models.yaml names one."""
+    """Returns the server's secret for webhooks; None if models.yaml names none."""
     return secret_of("serve.webhook_key", variable_name=settings.webhook_key_env, path=settings.webhook_key_file)
 
 
 def signature(secret: str, body: bytes) -> str:
-    """As GitHub signs a delivery."""
+    """Returns the signature of a body as GitHub sends it in `x-hub-signature-256`."""
     return "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
 
 
 def tenant_secret(secret: str, tenant: str) -> str:
-    """The secret for one tenant's deliveries: it gives away neither the server's nor another tenant's."""
+    """Returns the secret for one tenant's deliveries, from which neither the server's nor another tenant's can be
+    computed."""
     return hmac.new(secret.encode(), f"ci:{tenant}".encode(), hashlib.sha256).hexdigest()
 
 
 def event_of(values: dict) -> CiEvent:
+    """Returns the event in a webhook's body; raises CiEventError if it lacks a conclusion or an id."""
     for kind in RUNS:
         if isinstance(values.get(kind), dict):
             return github_event(kind, values[kind])
@@ -73,7 +77,8 @@ def event_of(values: dict) -> CiEvent:
 
 
 def github_event(kind: str, run: dict) -> CiEvent:
-    """The trailers of the commit's message name its task; `Sage-Task: ID`, `Sage-Session: ID` or `Sage-Decision: ID`."""
+    """Returns the event of a GitHub run; the trailers `Sage-Task: ID`, `Sage-Session: ID` and `Sage-Decision: ID` of
+    its commit's message name what it is about."""
     suite = run.get("check_suite") if kind == "check_run" else run
     commit = suite.get("head_commit") if isinstance(suite, dict) else None
     message = commit.get("message") if isinstance(commit, dict) else None

@@ -1,4 +1,4 @@
-"""What comes of decisions, told by callers and by CI: `POST /v1/outcomes` and `POST /v1/webhooks/ci`."""
+"""Reports on decisions, by callers and by CI: `POST /v1/outcomes` and `POST /v1/webhooks/ci`."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ BUSY = Refusal(
 
 
 class Feedback:
-    """The routes that an application mounts. `router` gives the one that serves now."""
+    """The routes for reports; `router` returns the router that serves now."""
 
     def __init__(self, router: Callable[[], Router], access: Access, secret: Secret | None = None) -> None:
         self.router = router
@@ -76,7 +76,7 @@ class Feedback:
         yield Route(WEBHOOK + "/{tenant}", self.ci, methods=["POST"])
 
     async def outcomes(self, request: Request) -> Response:
-        """Logs one report, or many as `{"outcomes": [...]}`; every one has its own result."""
+        """Logs one report, or many as `{"outcomes": [...]}`, and returns the result of each."""
         caller, body = await self.admitted(request)
         if isinstance(caller, Refusal):
             return refused(caller)
@@ -96,7 +96,8 @@ class Feedback:
         return JSONResponse({"outcomes": [shown(result) for result in results]})
 
     async def ci(self, request: Request) -> Response:
-        """Logs the result of a run for all decisions of the task; the signature says who sends it."""
+        """Logs the result of a CI run for all decisions that it is about; the body must be signed with the server's
+        secret, or with the tenant's if the path names one."""
         caller, body = await self.admitted(request)
         if isinstance(caller, Refusal):
             return refused(caller)
@@ -129,7 +130,8 @@ class Feedback:
         return JSONResponse({"decisions": len(statuses), "statuses": Counter(statuses)})
 
     async def in_turn(self, tenant: str, calls: Sequence[Callable[[], T]]) -> list[T] | Refusal:
-        """Makes calls one after the other, tenants in turn; the rest is refused when the server is told to stop."""
+        """Returns the results of the calls, made one after the other while tenants take turns; a Refusal if too many
+        calls wait or the server is told to stop."""
         if self.waiting[tenant] > MOST_WAITING:
             return BUSY
         self.waiting[tenant] += len(calls)
@@ -155,7 +157,8 @@ class Feedback:
         return (body, b"") if isinstance(body, Refusal) else (caller, body)
 
     def report(self, values: object, caller: Caller) -> dict[str, str] | Refusal:
-        """Logs one report about a decision of the caller's tenant; an operator's may be about any."""
+        """Logs one report and returns its status, or a Refusal; only operators may report on decisions of other
+        tenants."""
         router = self.router()
         try:
             fields = checked(values, caller)
@@ -176,20 +179,21 @@ class Feedback:
             return NOT_THERE
 
     def join(self, event: CiEvent, decision_id: str) -> str:
-        """Logs the event's quality for one decision."""
+        """Logs the event's quality for one decision, and returns the status of that report."""
         router = self.router()
         said: AttemptFields = {"quality": event.quality, "provenance": event.source, "source": CI}
         return router.report(router.outcome_of(decision_id, None, said, ()))
 
 
 def decisions_of(log: DecisionLog, event: CiEvent, tenant: str) -> list[str]:
-    """Returns the decisions of the last days that an event is about."""
+    """Returns the ids of a tenant's decisions, of the last CI_DAYS days, that an event is about."""
     since = max(time.time() - CI_DAYS * 86_400, 0.0)
     return decision_ids(log, tenant, since=since, tasks=event.tasks, sessions=event.sessions, decisions=event.decisions)
 
 
 def checked(values: object, caller: Caller) -> Any:  # an outcome's fields, whose values the record checks itself
-    """The fields of a report, with its source as provenance, so that nobody's report looks like another's."""
+    """Returns the valid fields of a report, with its source as provenance, so that no report looks like another
+    caller's; raises RecordError if a field is not valid."""
     if not isinstance(values, dict):
         raise RecordError("an outcome must be an object with decision_id and what came of it")
     for name in values:

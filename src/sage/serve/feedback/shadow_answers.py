@@ -1,4 +1,4 @@
-"""Answers of shadows, kept for a while beside the log so that whoever judges answers can judge these, too."""
+"""Answers of shadows, kept for a while beside the log, so that they can be judged like other answers."""
 
 from __future__ import annotations
 
@@ -31,19 +31,20 @@ NOT_KEPT = Refusal(
 
 @dataclass(frozen=True)
 class ShadowAnswers:
-    """One file for each, which all processes of a server see and nobody else may read."""
+    """A folder with one file for each answer, shared by all processes of a server and readable by its owner only."""
 
     folder: Path
     seconds: float  # that an answer is kept; none is if 0
 
     def keep(self, decision: Decision, answer: dict) -> None:
+        """Writes the answer of a decision's shadow, and deletes answers that are too old."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         facts = {"decision_id": decision.id, "tenant": decision.tenant, "model": decision.shadow, "answer": answer}
         write_json(self.folder / f"{decision.id}.json", facts, private=True)
         self.forget()
 
     def forget(self) -> None:
-        """Removes what is too old."""
+        """Deletes answers that are older than `seconds`."""
         oldest = time.time() - self.seconds
         for path in self.folder.glob("*.json"):
             with suppress(FileNotFoundError):  # another process was faster
@@ -51,7 +52,8 @@ class ShadowAnswers:
                     path.unlink()
 
     def find(self, decision_id: str, tenant: str | None) -> dict | None:
-        """What a decision of the tenant (of any, if None) has, while it is kept."""
+        """Returns the kept answer of a decision's shadow; None if there is none, if it is too old, or if the decision
+        is not the tenant's (None: any tenant's)."""
         if not ID.fullmatch(decision_id):
             return None
         with suppress(FileNotFoundError):
@@ -65,7 +67,8 @@ class ShadowAnswers:
 
 
 def shadow_route(kept: Callable[[], ShadowAnswers], access: Access) -> Route:
-    """`GET /v1/shadows/ID`: the answer, for the tenant whose decision it is, and for operators."""
+    """Returns the route `GET /v1/shadows/ID`, which shows a shadow's answer to the tenant of its decision and to
+    operators."""
 
     async def show(request: Request) -> Response:
         host = request.client.host if request.client else ""

@@ -1,4 +1,5 @@
-"""Second models that are asked beside the one that answers. No client waits for them, and no budget pays for them."""
+"""Shadows: second models that get a request after another model has answered it; no client waits for them, and no
+budget pays for them."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ NOT_ASKED = "proxy: the shadow was not asked"
 
 @dataclass
 class Shadows:
-    """Asks the shadows of decisions, each after its client has got the answer, and reports what came of them."""
+    """Calls of shadows, each begun when its client has the answer; their outcomes are logged."""
 
     table: ModelsFile
     forwarder: Forwarder
@@ -85,7 +86,7 @@ class Shadows:
             metrics.count("sage_shadow_cost_usd_total", cost(usage, price), model=model)
 
     async def close(self) -> None:
-        """What does not end soon is given up, and its outcome censored."""
+        """Waits LAST_S seconds for calls that are under way, then cancels them; their outcomes are censored."""
         if self.running:
             await asyncio.wait(self.running, timeout=LAST_S)
         for task in self.running:
@@ -94,6 +95,6 @@ class Shadows:
 
 
 def as_shadow(call: Call, model: str) -> Call:
-    """The same request for another model, whose answer comes as a whole."""
+    """Returns the same request for another model, with an answer that is not streamed."""
     values = {name: value for name, value in call.values.items() if name not in ("stream", "stream_options")}
     return replace(call, body=dumps(values), values=values, order=(model,), attempts=0, model="", may_ask=None)

@@ -1,7 +1,7 @@
-"""What later requests of a conversation say of earlier answers: tests that the agent ran, and retries of its SDK.
+"""Signals about earlier answers in later requests of a conversation: tests that the agent ran, and retries by its SDK.
 
-Signals are verdicts with their source, never a quality: that tests fail in the middle of a task says something about the
-work so far, not about its end. Whatever is not plainly there stays unknown.
+Signals are verdicts with their source, never a quality: tests that fail in the middle of a task say something about the
+work so far, not about its end. Anything that is not plainly stated stays unknown.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ CODE_KEYS = ("exit_code", "exitCode", "returncode", "return_code")
 
 
 class Turn(NamedTuple):
-    """The end of a conversation: what came before the model's last words, which commands these ran, and what came of it."""
+    """The last turn of a conversation: the messages before the model's last answer, the commands of that answer, and
+    their results."""
 
     before: list
     commands: dict[str, str]  # by the id of the tool call
@@ -61,8 +62,8 @@ class Signals:
     def heard(
         self, place: tuple[str, ...], values: Mapping[str, object], headers: Mapping[str, str], decision_id: str
     ) -> list[tuple[str, Verdict]]:
-        """What a request says of earlier decisions; from now on the decision is the one that answers it. `place` is whose
-        conversation it is: tenant, session and dialect."""
+        """Returns (decision id, verdict) for the earlier decisions that a request tells about, and notes `decision_id`
+        as its answer. `place` names the conversation's tenant, session and dialect."""
         items = conversation(values)
         if not items:
             return []
@@ -83,18 +84,20 @@ class Signals:
 
 
 def conversation(values: Mapping[str, object]) -> list:
-    """The messages of a request, in any dialect."""
+    """Returns the messages of a request, in any dialect; [] if it has none."""
     items = values.get("messages", values.get("input"))
     return items if isinstance(items, list) else []
 
 
 def key_of(place: tuple[str, ...], items: list) -> tuple:
-    """Conversations are told apart by their length and their last message, less marks of caching that move."""
+    """Returns the key by which conversations are told apart: `place`, their length, and their last message without
+    marks of caching, which move."""
     return (*place, len(items), fingerprint(items[-1]) if items else 0)
 
 
 def fingerprint(value: object, depth: int = 20) -> int:
-    """Hashes a JSON value without marks of caching; nothing is copied, because a message may have many megabytes."""
+    """Returns a hash of a JSON value without marks of caching; copies nothing, because a message may have many
+    megabytes."""
     if depth and isinstance(value, dict):
         parts = ((key, fingerprint(item, depth - 1)) for key, item in value.items() if key != "cache_control")
         return hash(frozenset(parts))
@@ -104,7 +107,8 @@ def fingerprint(value: object, depth: int = 20) -> int:
 
 
 def ran_tests(items: list) -> tuple[list, Verdict] | None:
-    """The conversation before the last answer, and what the tests that this one ran say; only where there was one such run."""
+    """Returns the messages before the last answer, and the verdict of the tests that this answer ran; None unless it
+    ran tests exactly once and their exit code is known."""
     turn = last_turn(items)
     runs = {
         call: found for call, command in turn.commands.items() if (found := TEST_COMMAND.fullmatch(command.strip()))
@@ -121,7 +125,8 @@ def ran_tests(items: list) -> tuple[list, Verdict] | None:
 
 
 def last_turn(items: list) -> Turn:
-    """The results at the end of a conversation with the calls that they answer."""
+    """Returns the results at the end of a conversation with the calls that they answer; an empty Turn if more than
+    MOST_RESULTS messages follow the last answer."""
     end, least = len(items), max(len(items) - MOST_RESULTS, 0)
     while end > least and not is_answer(items[end - 1]):
         end -= 1
@@ -136,14 +141,14 @@ def last_turn(items: list) -> Turn:
 
 
 def is_answer(item: object) -> bool:
-    """Whether a model wrote it."""
+    """Returns whether a model wrote the message."""
     return isinstance(item, dict) and (
         item.get("role") == "assistant" or item.get("type") in ("function_call", "reasoning", "local_shell_call")
     )
 
 
 def calls_in(item: dict) -> Iterator[tuple[str, str]]:
-    """Commands that a message of a model runs, by the id of the call: chat, messages, responses."""
+    """Yields (id of the call, command) for the shell commands that a model's message runs, in any dialect."""
     for call in listed(item.get("tool_calls")):
         function = call.get("function")
         if isinstance(function, dict):
@@ -195,8 +200,8 @@ def text_of(content: object) -> str:
 
 
 def exit_code(result: str) -> int | None:
-    """That a tool's result states: in a field of its own, or in its first or last line, where programs under test do not
-    usually write."""
+    """Returns the exit code that a tool's result states in a field of its own, or in its first or last line, where
+    tested programs seldom write; None if it states none or several."""
     result = result[:MOST_RESULT].strip()
     values = parsed(result) if result.startswith(("{", "[{")) else None
     if isinstance(values, list):  # Cline has an object for each command
