@@ -1,6 +1,6 @@
 """Software tasks for agents that read text and call tools.
 
-Importing it makes its environment known: `gymnasium.make("sage/SoftwareText-v0", split="train")`.
+Importing it registers its environment: `gymnasium.make("sage/SoftwareText-v0", split="train")`.
 """
 
 import gymnasium

@@ -1,6 +1,6 @@
 """The environment in which a policy learns to repair software.
 
-Importing it makes its name known: `gymnasium.make("sage/SoftwareTask-v0", tables="tables.npz", split="train")`.
+Importing it registers its name: `gymnasium.make("sage/SoftwareTask-v0", tables="tables.npz", split="train")`.
 """
 
 import gymnasium

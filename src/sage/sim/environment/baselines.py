@@ -1,4 +1,5 @@
-"""Policies to compare with: chance, the best that full knowledge gives, and a ranking heuristic that is tuned on training tasks."""
+"""Policies to compare with: chance, the best that full knowledge gives, and a ranking heuristic that is tuned on
+training tasks."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ Chooser = Callable[[dict[str, Tensor]], Tensor]  # from observations to actions
 
 
 class Episodes(NamedTuple):
-    """One entry for each row of uniform numbers."""
+    """Results of episodes, one entry for each row of uniform numbers."""
 
     total: Tensor  # unshaped returns
     solved: Tensor
@@ -30,7 +31,7 @@ class Episodes(NamedTuple):
 
 
 def episodes_of(choose: Chooser, dynamics: SoftwareTaskDynamics, uniform: Tensor) -> Episodes:
-    """Plays all rows at a time. Rows end when they end."""
+    """Plays one episode for each row of `uniform` [episodes, num_random], all at a time, and returns their results."""
     state = dynamics.initial(uniform)
     total, spent = state.new_zeros(len(state)), state.new_zeros(len(state))
     alive, solved = total == 0, total > 0
@@ -47,13 +48,14 @@ def episodes_of(choose: Chooser, dynamics: SoftwareTaskDynamics, uniform: Tensor
 
 
 def returns_of(choose: Chooser, dynamics: SoftwareTaskDynamics, uniform: Tensor) -> tuple[Tensor, Tensor]:
-    """Unshaped returns and whether tasks were solved, one for each row of uniform numbers."""
+    """Returns the unshaped return of an episode for each row of `uniform`, and whether it solved its task."""
     found = episodes_of(choose, dynamics, uniform)
     return found.total, found.solved
 
 
 def draws(tasks: Packed, repeats: int, seed: int) -> Tensor:
-    """Uniform numbers for every task, `repeats` times, the same for every policy."""
+    """Returns uniform numbers [repeats * tasks, num_random] that play every task `repeats` times, the same for every
+    policy."""
     generator = torch.Generator().manual_seed(seed)
     chance = torch.rand(repeats, len(tasks), SoftwareTaskDynamics.num_random, generator=generator)
     chance[..., 0] = (torch.arange(len(tasks)) + 0.5) / len(tasks)
@@ -61,25 +63,27 @@ def draws(tasks: Packed, repeats: int, seed: int) -> Tensor:
 
 
 def chance(generator: torch.Generator) -> Chooser:
-    """Anything that is allowed, with equal probability."""
+    """Returns a policy that takes each allowed action with equal probability."""
     return lambda obs: torch.multinomial(obs["action_mask"].float(), 1, generator=generator).squeeze(-1)
 
 
 def nothing(obs: dict[str, Tensor]) -> Tensor:
+    """Returns the action STOP for every episode."""
     return torch.full_like(obs["task"][:, 0], rules.STOP, dtype=torch.long)
 
 
 def rising(ladder: tuple[int, ...]) -> bool:
-    """Whether each question is to a larger model than the one before."""
+    """Returns whether each question is to a larger model than the one before; a question is 2 * tier + context."""
     return all(before // 2 < after // 2 for before, after in pairwise(ladder))
 
 
 @dataclass(frozen=True)
 class Heuristic:
-    """Tries repairs by suspicion and by a fixed order of kinds, then asks models, then escalates.
+    """A policy that tries repairs by suspicion and by a fixed order of kinds, then asks models, then escalates or
+    stops.
 
-    `order` are the kinds that it tries, ranked; `trials` come first; `ladder` are the questions (tier and context) that are asked
-    next; at the end it escalates, or stops.
+    `order` are the kinds that it tries, ranked; `trials` come first; `ladder` are the questions (tier and context) that
+    are asked next; at the end it escalates, or stops.
     """
 
     order: tuple[int, ...]
@@ -88,7 +92,7 @@ class Heuristic:
     escalate: bool
 
     def __call__(self, obs: dict[str, Tensor]) -> Tensor:
-        """The first of `ranking` that is wanted and allowed."""
+        """Returns, for each episode, the first action of `ranking` that is wanted and allowed."""
         failing, unchecked, passes, fails = (column > 0 for column in obs["progress"][..., :4].unbind(-1))
         tried = obs["slots"].unflatten(-1, (NUM_SLOTS, rules.SLOT_FEATURES))[..., -2].sum(-1)
         trying = failing & ((10 * tried).round() < self.trials)
@@ -107,7 +111,7 @@ class Heuristic:
 
     @cached_property
     def ranking(self) -> Tensor:
-        """All that it may do, the most urgent first."""
+        """Returns all actions that the heuristic may take, the most urgent first."""
         found = [rules.RUN, rules.SUBMIT, rules.REVERT, rules.LOCALISE]
         for slot in range(NUM_SLOTS):
             found += [rules.INSPECT + slot, *(rules.TRY + slot * NUM_KINDS + kind for kind in self.order)]
@@ -120,7 +124,7 @@ LADDERS = tuple(ladder for length in range(4) for ladder in permutations(QUESTIO
 
 
 def kind_order(tasks: Packed) -> tuple[int, ...]:
-    """Kinds by how often a trial of them solves a training task, per trial."""
+    """Returns the kinds of edits, first those whose trials solve training tasks most often."""
     at_start, leads = tasks.result[:, 0], tasks.leads[:, 0].astype(np.int64)
     solved = (at_start == REPAIRED) & tasks.solves[np.arange(len(tasks))[:, None, None, None], leads]
     tried = (at_start >= 0).sum((0, 1, 3))
@@ -128,7 +132,8 @@ def kind_order(tasks: Packed) -> tuple[int, ...]:
 
 
 def tuned(tasks: Packed, dynamics: SoftwareTaskDynamics, *, models: bool = True, seed: int = 0) -> Heuristic:
-    """The best heuristic on training tasks, with or without models: one part is improved at a time, until no part can be."""
+    """Returns the heuristic that is best on the tasks, with or without models: one part is improved at a time, until no
+    part can be."""
     uniform = draws(tasks, 2, seed)
     order = kind_order(tasks)
     orders = tuple(order[:most] for most in (12, 10, 8, 6, 4))
@@ -150,7 +155,7 @@ def tuned(tasks: Packed, dynamics: SoftwareTaskDynamics, *, models: bool = True,
 
 
 def oracle_returns(dynamics: SoftwareTaskDynamics, uniform: Tensor) -> Tensor:
-    """The best return of each row for somebody who knows every outcome beforehand."""
+    """Returns the best possible return for each row of `uniform`, if every outcome were known beforehand."""
     tasks = dynamics.tasks
     state = split(dynamics.initial(uniform))
     task = state.task.long().squeeze(-1)
@@ -168,7 +173,8 @@ def oracle_returns(dynamics: SoftwareTaskDynamics, uniform: Tensor) -> Tensor:
 
 
 def trial_returns(tasks: Packed) -> np.ndarray:
-    """The cheapest way to a solving tree by trials: localise, inspect each statement, try each edit, submit."""
+    """Returns the best return of each task by trials alone (localise, inspect each statement, try each edit, submit); 0
+    if trials do not solve it."""
     fixed = rules.SOLVED - rules.COSTS["localise"]
     found = np.zeros(len(tasks))
     for i in range(len(tasks)):
@@ -178,7 +184,7 @@ def trial_returns(tasks: Packed) -> np.ndarray:
 
 
 def shortest(tasks: Packed, i: int) -> Iterator[float]:
-    """Costs of the ways from the beginning to trees that solve the task."""
+    """Yields the costs of the cheapest ways from the start to each tree that solves task number `i`."""
     costs = {0: 0.0}
     ahead = [0]
     while ahead:

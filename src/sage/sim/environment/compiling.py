@@ -1,4 +1,4 @@
-"""Compiles tasks in several sandboxes at a time, each task once; a killed compilation goes on where it was."""
+"""Compilation of tasks in several sandboxes at a time, each task once; a killed compilation goes on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sage.sim.tasks.rebuilding import Rebuilder, RebuildError
 
 @dataclass
 class Compilation:
-    """What came of it: tables, and why some tasks have none."""
+    """The tables of tasks, and the reasons why some tasks have none."""
 
     tables: list[Table] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)  # by task
@@ -32,7 +32,8 @@ def compile_tasks(
     folder: Path,
     progress: Callable[[int, int], None] = lambda *_: None,
 ) -> Compilation:
-    """Tables of the rows, in their order. Each is kept in `folder` as it is done."""
+    """Returns the tables of the rows, in their order; each is kept in `folder` as soon as it is done. `progress` gets
+    the numbers of compiled and of all tasks."""
     free: SimpleQueue[Backend] = SimpleQueue()
     for backend in backends:
         free.put(backend)
@@ -70,7 +71,7 @@ def compile_tasks(
 
 @functools.cache  # the code that runs, whatever becomes of its files
 def version() -> str:
-    """Changes with the code that decides what a table is."""
+    """Returns a hash of the code that decides what a table contains; kept tables have it in their names."""
     folder = Path(__file__).parent
     names = ("naturalness.py", "suspects.py", "tables.py", "growing.py", "trials.py", "trial_program.py")
     return hashlib.sha256(b"".join((folder / name).read_bytes() for name in names)).hexdigest()[:12]

@@ -1,4 +1,5 @@
-"""Environments that lack what learning needs: a policy that learns as much in one of them has not learned from it."""
+"""Control environments that lack what learning needs: a policy that learns as much in one of them has not learned from
+it."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from sage.sim.environment.suspects import NUM_SLOTS
 
 
 class HistoryBlind(SoftwareTaskDynamics):
-    """Does not show what was done before: neither actions nor trials nor what models answered."""
+    """An environment that does not show what was done before: neither actions nor trials nor answers of models."""
 
     def observe(self, state: Tensor) -> dict[str, Tensor]:
         obs = super().observe(state)
@@ -26,7 +27,7 @@ class HistoryBlind(SoftwareTaskDynamics):
 
 
 class ShuffledObservations(SoftwareTaskDynamics):
-    """Shows every episode what another one sees; only the mask is its own."""
+    """An environment that shows every episode the observation of another one; only the action mask is its own."""
 
     def observe(self, state: Tensor) -> dict[str, Tensor]:
         obs = super().observe(state)
@@ -34,7 +35,8 @@ class ShuffledObservations(SoftwareTaskDynamics):
 
 
 class PermutedRewards(SoftwareTaskDynamics):
-    """Gives every episode the reward of another one, less the mean of all: otherwise a policy learns how long to play."""
+    """An environment that gives every episode the reward of another one, minus the mean of all, because otherwise a
+    policy would learn how long to play."""
 
     def step(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         after, reward, terminated = super().step(state, action)

@@ -22,7 +22,7 @@ NUM_TRIES = NUM_SLOTS * NUM_KINDS
 
 
 class State(NamedTuple):
-    """Columns of the state; all are numbers."""
+    """Columns of the state [episodes, columns], all as floats."""
 
     task: Tensor
     node: Tensor
@@ -59,7 +59,8 @@ class SoftwareTaskDynamics(NativeDynamics):
         gamma: float = 0.99,
         outage: float = 0.0,
     ) -> None:
-        """`outage` is the share of episodes in which nobody can be asked, so that a policy learns to do without."""
+        """Makes the environment of `tasks`; `outage` is the share of episodes in which no model can be asked, so that a
+        policy learns to do without."""
         self.tasks, self.shaping, self.gamma, self.outage = tasks, shaping, gamma, outage
         self.models: Models = models or ModelTiers()
         parts = {
@@ -75,7 +76,7 @@ class SoftwareTaskDynamics(NativeDynamics):
         self.moved: dict[torch.device, dict[str, Tensor]] = {}
 
     def table(self, device: torch.device) -> dict[str, Tensor]:
-        """The tasks and constants as tensors of a device, moved once."""
+        """Returns the tasks and the constants as tensors on a device, to which they are moved once."""
         if device not in self.moved:
             arrays = {name: value for name, value in vars(self.tasks).items() if hasattr(value, "dtype")}
             found = {name: torch.as_tensor(value, device=device) for name, value in arrays.items()}
@@ -159,7 +160,8 @@ class SoftwareTaskDynamics(NativeDynamics):
     def judge(
         self, s: State, t: dict[str, Tensor], task: Tensor, action: Tensor, after: Tensor, cost: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The reward without shaping, whether the task is solved, and whether the episode is over."""
+        """Returns, for each episode, the reward without shaping, whether the task is solved, and whether the episode is
+        over."""
         submitted, given_up = action == rules.SUBMIT, action == rules.ESCALATE
         solved = (submitted & t["solves"][task, after]) | (given_up & self.escalation(s, t, task))
         reward = torch.where(solved, rules.SOLVED, torch.where(submitted, rules.WRONG, 0.0)) - cost
@@ -168,7 +170,8 @@ class SoftwareTaskDynamics(NativeDynamics):
     def answer(
         self, s: State, t: dict[str, Tensor], task: Tensor, tier: Tensor, context: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Whether the model's next patch is correct, and if not, whether it looks as if it were."""
+        """Returns, for each episode, whether the model's next patch is correct, and whether it is wrong but passes the
+        visible tests."""
         draws = s.chance[..., : 3 * NUM_TIERS].unflatten(-1, (NUM_TIERS, 3))
         mine = draws.gather(-2, tier.view(-1, 1, 1).expand(-1, 1, 3)).squeeze(-2)
         again = s.asked.gather(-1, tier.unsqueeze(-1)).squeeze(-1) > 0
@@ -178,7 +181,7 @@ class SoftwareTaskDynamics(NativeDynamics):
         return correct, ~correct & (mine[..., 2] < self.models.plausible)
 
     def escalation(self, s: State, t: dict[str, Tensor], task: Tensor) -> Tensor:
-        """Whether escalating would solve the task."""
+        """Returns, for each episode, whether escalating would solve the task."""
         return s.chance[..., ESCALATED] < t["success"][task, 0, -1]
 
     def potential(self, t: dict[str, Tensor], task: Tensor, node: Tensor) -> Tensor:
@@ -215,21 +218,22 @@ class SoftwareTaskDynamics(NativeDynamics):
         }
 
     def mask(self, s: State, t: dict[str, Tensor], task: Tensor, node: Tensor, variant: Tensor) -> Tensor:
-        """1 for what may be done; `variant` are the edits that all trials would make."""
+        """Returns the action mask [episodes, actions], 1 for what may be done; `variant` are the edits that all trials
+        would make."""
         trials = self.trials(s, t, task, node, every_trial(node), variant)
         return torch.cat([self.others(s, t, task, node), trials], -1).to(torch.int8)
 
     def allows(
         self, s: State, t: dict[str, Tensor], task: Tensor, node: Tensor, action: Tensor, variant: Tensor
     ) -> Tensor:
-        """Whether the mask has one action, without all of the mask."""
+        """Returns, for each episode, whether its mask allows an action, without computing the whole mask."""
         _, index, is_try = touched(action)
         other = self.others(s, t, task, node).gather(-1, action.clamp(0, rules.TRY - 1).unsqueeze(-1))
         trial = self.trials(s, t, task, node, index.unsqueeze(-1), variant)
         return torch.where(is_try, trial.squeeze(-1), other.squeeze(-1))
 
     def others(self, s: State, t: dict[str, Tensor], task: Tensor, node: Tensor) -> Tensor:
-        """Which of the actions before the trials may be done."""
+        """Returns the mask [episodes, TRY] of the actions that are no trials."""
         rich = s.spent < rules.MOST_SPENT
         known = s.localised > 0
         left = t["failing"][task, node].unsqueeze(-1) > 0
@@ -243,13 +247,15 @@ class SoftwareTaskDynamics(NativeDynamics):
     def trials(
         self, s: State, t: dict[str, Tensor], task: Tensor, node: Tensor, index: Tensor, variant: Tensor
     ) -> Tensor:
-        """Which of some trials, by their place among all and their edit, may be done."""
+        """Returns the mask [episodes, trials] of some trials, given their indices among all trials and the edits that
+        they would make."""
         looked_at = s.inspected.gather(-1, index // NUM_KINDS) > 0
         going_on = (s.localised > 0) & (s.spent < rules.MOST_SPENT) & (node < rules.ORACLE).unsqueeze(-1)
         return (variant < NUM_VARIANTS) & looked_at & going_on & (t["failing"][task, node].unsqueeze(-1) > 0)
 
     def variants(self, s: State, t: dict[str, Tensor], task: Tensor, node: Tensor, index: Tensor) -> Tensor:
-        """The edit that each of some trials would make: the next one that the tree has; NUM_VARIANTS if there is none."""
+        """Returns the edit [episodes, trials] that each of some trials would make, which is the next one that the tree
+        has; NUM_VARIANTS if there is none."""
         first = (node.clamp(max=rules.ORACLE - 1).unsqueeze(-1) * NUM_TRIES + index) * (NUM_VARIANTS + 1)
         return t["next"][task.unsqueeze(-1), first + s.tries.gather(-1, index).long()].long()
 
@@ -269,7 +275,8 @@ def compiled_tasks(
     most: int = 0,
     kind: type[SoftwareTaskDynamics] = SoftwareTaskDynamics,
 ) -> SoftwareTaskDynamics:
-    """The tasks of some splits of a file of `sage sim compile`, or the first `most` of them; `models` is a file too."""
+    """Returns the environment of some splits of a file of `sage sim compile`, or of their first `most` tasks (0: all);
+    `models` is a file of `sage sim fit-models`, or None for the invented models."""
     tasks = load_packed(Path(tables)).of_split(*([split] if isinstance(split, str) else split))
     return kind(
         tasks.chosen(range(min(most, len(tasks)))) if most else tasks,
@@ -294,7 +301,8 @@ def every_trial(node: Tensor) -> Tensor:
 
 
 def next_variants(result: Tensor) -> Tensor:
-    """For each number of variants that were tried, from 0 to NUM_VARIANTS, the next one that can be: [..., NUM_VARIANTS + 1]."""
+    """Returns, for each number of variants that were tried, from 0 to NUM_VARIANTS, the next one that can be tried:
+    [..., NUM_VARIANTS + 1]; NUM_VARIANTS means none."""
     found = [torch.full_like(result[..., 0], NUM_VARIANTS)]
     for variant in reversed(range(NUM_VARIANTS)):
         found.append(torch.where(result[..., variant] >= 0, torch.full_like(found[-1], variant), found[-1]))
@@ -302,7 +310,7 @@ def next_variants(result: Tensor) -> Tensor:
 
 
 def touched(action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The slot of an action, its place among all repairs, and whether it is a trial."""
+    """Returns the slot of each action, its index among all trials, and whether it is a trial."""
     is_try = (action >= rules.TRY) & (action < rules.NUM_ACTIONS)
     index = (action - rules.TRY).clamp(0, NUM_TRIES - 1)
     slot = torch.where(is_try, index // NUM_KINDS, (action - rules.INSPECT).clamp(0, NUM_SLOTS - 1))

@@ -1,4 +1,4 @@
-"""Whether compiled tasks say the truth: transitions are drawn from tables and executed again."""
+"""Comparison of compiled tasks with execution: transitions are drawn from tables and executed again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sage.sim.environment.trials import run_variants
 
 
 class Transition(NamedTuple):
-    """A trial at a node of a task."""
+    """A trial: the index of the table, its node, and the place of the edit."""
 
     table: int
     node: int
@@ -28,7 +28,8 @@ class Disagreement(NamedTuple):
 
 
 def transitions(tables: Sequence[Table], count: int, seed: int = 0) -> list[Transition]:
-    """Trials drawn at random; at least half of them are at nodes that have edits already, if there are so many."""
+    """Returns up to `count` trials drawn at random; at least half of them are at nodes that have edits already, if
+    there are so many."""
     found = [
         Transition(t, n, (s, k, v))
         for t, table in enumerate(tables)
@@ -45,7 +46,7 @@ def transitions(tables: Sequence[Table], count: int, seed: int = 0) -> list[Tran
 def disagreements(
     backend: Backend, tasks: Mapping[str, Task], tables: Sequence[Table], chosen: Sequence[Transition]
 ) -> list[Disagreement]:
-    """Transitions whose execution gives something else than the table has. `tasks` are by their ids."""
+    """Returns the transitions whose execution gives something else than the table has; `tasks` are by their ids."""
     found = []
     for one in chosen:
         table = tables[one.table]

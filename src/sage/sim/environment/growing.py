@@ -1,4 +1,5 @@
-"""A table that is compiled as far as somebody asks: nodes are expanded one after another, in the order of a whole one."""
+"""Tables that are compiled only as far as needed; nodes are expanded one after another, in the order of a whole
+table."""
 
 from __future__ import annotations
 
@@ -24,10 +25,11 @@ from sage.sim.environment.trials import Spectrum, spectrum
 
 @dataclass
 class Growth:
-    """A table, and how many of its nodes are known.
+    """A table that is being compiled, with the number of its expanded nodes.
 
-    Which trials a node offers depends on all trials there, and on the nodes before it, since there is room for the best only.
-    So a node is expanded as a whole and after those before it, and a part of a table equals the same part of a whole one.
+    The trials that a node offers depend on all trials there, and on the nodes before it, because there is room for the
+    best only. So a node is expanded as a whole and after those before it, and a part of a table equals the same part of
+    a whole one.
     """
 
     backend: Backend
@@ -38,7 +40,7 @@ class Growth:
     expanded: int = 0
 
     def expand(self, through: int = NUM_NODES - 1) -> bool:
-        """Tries everything at the nodes up to this one; whether there was anything to do."""
+        """Tries everything at the nodes up to number `through`; returns whether there was anything to do."""
         before = self.expanded
         while self.expanded < min(through + 1, len(self.table.nodes)):
             node = self.table.nodes[self.expanded]
@@ -48,14 +50,14 @@ class Growth:
         return self.expanded > before
 
     def files(self, node: int) -> dict[str, bytes]:
-        """The tree of a node, or of a correct patch."""
+        """Returns the files of a node, or those of the known repair for ORACLE."""
         if node == ORACLE:
             return self.task.repaired()
         return tree(self.task, variant(self.table, self.table.nodes[node].places))
 
 
 def compiled(backend: Backend, task: Task) -> Table | None:
-    """The whole table; None if nothing can be localised in the task."""
+    """Returns the whole table of a task; None if nothing can be localised in it."""
     growth = begun(backend, task)
     if growth is None:
         return None
@@ -64,7 +66,7 @@ def compiled(backend: Backend, task: Task) -> Table | None:
 
 
 def begun(backend: Backend, task: Task) -> Growth | None:
-    """The table with its first node only; None if nothing can be localised in the task."""
+    """Returns the table of a task with its first node only; None if nothing can be localised in it."""
     found = spectrum(backend, task)
     slots = slots_of(task.files, found, list(task.visible))
     failing = [test for test in task.visible if test not in found.passed][:MOST_FAILING]

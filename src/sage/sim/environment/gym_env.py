@@ -1,4 +1,4 @@
-"""Software tasks as a gymnasium environment, for any library: `gymnasium.make("sage/SoftwareTask-v0", split="train")`."""
+"""Gymnasium environment of software tasks, for any library: `gymnasium.make("sage/SoftwareTask-v0", split="train")`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sage.sim.environment.models import Models, open_models
 
 
 class SoftwareTaskEnv(gymnasium.Env[dict[str, np.ndarray], int]):
-    """One episode is one task, drawn from a split of compiled tasks; `info` has its id."""
+    """An environment whose episodes are tasks drawn from a split of compiled tasks; `info` has the task's id."""
 
     def __init__(
         self,
@@ -26,7 +26,8 @@ class SoftwareTaskEnv(gymnasium.Env[dict[str, np.ndarray], int]):
         shaping: bool = False,
         models: Models | str | Path | None = None,
     ) -> None:
-        """`models` may be a file of `sage sim fit-models`."""
+        """Opens the tables (None: those that come with the package); `models` may be a file of `sage sim fit-models`,
+        and None means the invented models."""
         tasks = packed.load_packed(Path(tables or packed.SHIPPED)).of_split(split)
         asked = open_models(models) if models is None or isinstance(models, str | Path) else models
         self.dynamics = SoftwareTaskDynamics(tasks, asked, shaping=shaping)
@@ -70,5 +71,5 @@ class SoftwareTaskEnv(gymnasium.Env[dict[str, np.ndarray], int]):
         return {"task": task, "spent": float(found["spent"]), "is_success": bool(found["is_success"])}
 
     def action_masks(self) -> np.ndarray:
-        """For libraries that ask for masks by this name."""
+        """Returns the mask of allowed actions, by the name that other libraries call."""
         return self.observation()["action_mask"].astype(bool)

@@ -1,4 +1,4 @@
-"""Episodes against real execution: the rules are those of the tensor code, and what they look up is run when it is asked for."""
+"""Episodes against real execution, by the rules of the tensor code; outcomes are executed when they are needed."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from sage.sim.environment.models import Models
 
 
 class Policy(Protocol):
-    """Chooses an action from an observation of `sage/SoftwareTask-v0`; `mask` is 1 for what may be done."""
+    """Interface of a policy that chooses an action from one observation of `sage/SoftwareTask-v0`; `mask` is 1 for what
+    may be done."""
 
     def predict(self, obs: Mapping[str, np.ndarray], mask: np.ndarray) -> int: ...
 
 
 class LiveDynamics(SoftwareTaskDynamics):
-    """The environment of one task, whose table grows as its episodes ask for it."""
+    """The environment of one task, whose table grows as its episodes need it."""
 
     def __init__(self, growth: Growth, models: Models | None = None, *, shaping: bool = False) -> None:
         super().__init__(packed.packed([growth.table]), models, shaping=shaping)
@@ -41,7 +42,7 @@ class LiveDynamics(SoftwareTaskDynamics):
         return super().observe(state)
 
     def grow_for(self, state: Tensor) -> None:
-        """Which trials are allowed must be known where a statement was inspected."""
+        """Expands the nodes at which a statement was inspected, because their allowed trials must be known."""
         columns = split(state)
         nodes = columns.node[columns.inspected.any(-1)]
         if len(nodes):
@@ -55,7 +56,8 @@ class LiveDynamics(SoftwareTaskDynamics):
 
 @dataclass(frozen=True, kw_only=True)
 class Episode:
-    """What a policy did, in the currency of the rules, and the tree that it left."""
+    """Actions, return and cost of a policy's episode, in the currency of the rules, and the node of the tree that it
+    left."""
 
     actions: tuple[int, ...]
     total: float  # rewards, without shaping if the dynamics have none
@@ -70,7 +72,8 @@ class Episode:
 
 
 def played(policy: Policy, dynamics: SoftwareTaskDynamics, uniform: Tensor) -> Episode:
-    """One episode; `uniform` is a row of numbers that decides what is left to chance."""
+    """Plays one episode and returns it; `uniform` [1, num_random] decides what is left to chance. Raises ValueError if
+    the policy chooses an action that does not exist."""
     state, total, actions = dynamics.initial(uniform), 0.0, []
     while len(actions) < rules.HORIZON:
         obs = {name: value[0].numpy() for name, value in dynamics.observe(state).items()}

@@ -1,4 +1,5 @@
-"""The simulated models that a policy may ask, at three levels: invented, fitted to recorded outcomes, or recorded ones replayed."""
+"""Simulated models that a policy may ask, at three levels: invented, fitted to recorded outcomes, or recorded ones
+replayed."""
 
 from __future__ import annotations
 
@@ -25,22 +26,23 @@ LEARNED_FROM = ("train", "val")  # splits whose tasks get rows that are not held
 
 
 class Answers(NamedTuple):
-    """What the dynamics look up, for some tasks. A question is a tier with a context; escalating is the last."""
+    """Chances and prices of answers to some tasks. A question is a tier with a context; escalating is the last."""
 
     success: Tensor  # [tasks, 2, questions + 1], of a first answer, and of one that does not repeat the first
     price: Tensor  # [tasks, questions, 2], of a wrong and of a correct answer
 
 
 class Models(Protocol):
-    """A second answer of a model equals its first with probability `correlation`.
+    """Interface of simulated models.
 
-    That is also the correlation of the two: they are distributed as a beta-binomial says. A patch that is not correct passes
-    the visible tests with probability `plausible`, where such a patch is known.
+    A second answer of a model equals its first with probability `correlation`, which is also the correlation of the
+    two: they are distributed as a beta-binomial says. A patch that is not correct passes the visible tests with
+    probability `plausible`, if such a patch is known.
     """
 
     @property
     def level(self) -> str:
-        """Every result names it."""
+        """Returns the kind of simulation, which every result names."""
         ...
 
     @property
@@ -58,7 +60,7 @@ class Models(Protocol):
 
 @dataclass(frozen=True)
 class ModelTiers:
-    """Invented: abilities that nobody measured, in a 2PL item-response model over the difficulty of a task."""
+    """Invented models: abilities that nobody measured, in a 2PL item-response model over the difficulty of a task."""
 
     ability: tuple[float, float, float] = (-0.8, 0.4, 1.6)
     long_context: float = 0.3
@@ -90,10 +92,11 @@ class ModelTiers:
 
 @dataclass(frozen=True)
 class RecordedModels:
-    """What a file of `sage sim fit-models` says, with tasks of ours in the place of recorded ones.
+    """Models of a file of `sage sim fit-models`, applied to the tasks of this package.
 
-    Our tasks are not the recorded ones. A task takes the recorded difficulty, or the recorded row, whose rank among all is that of its
-    own (invented) difficulty: an assumption. A long context is not recorded: it answers as a short one does, and costs more.
+    These are not the recorded tasks. A task takes the recorded difficulty, or the recorded row, whose rank among all is
+    that of its own (invented) difficulty: an assumption. A long context is not recorded: it answers as a short one
+    does, and costs more.
     """
 
     file: ModelFile
@@ -116,7 +119,8 @@ class RecordedModels:
         return Answers(*(torch.tensor(array, dtype=torch.float32, device=device) for array in found))
 
     def replayed(self, tasks: Packed) -> tuple[np.ndarray, np.ndarray]:
-        """The recorded row of each task: scores and further chances [tasks, 2, roles], and dollars [tasks, asked, 2]."""
+        """Returns the recorded row of each task: scores and chances of further answers [tasks, 2, roles], and dollars
+        [tasks, asked, 2]."""
         rank, rows = ranks(tasks), []
         for split, place in zip(tasks.splits, rank, strict=True):
             part = self.rows[split not in LEARNED_FROM]
@@ -127,7 +131,8 @@ class RecordedModels:
 
     @cached_property
     def rows(self) -> dict[bool, list[Row]]:
-        """By whether they are held out, each in the order of difficulty."""
+        """Returns the recorded rows that are held out (True) and that are not (False), each in the order of
+        difficulty."""
         assert not isinstance(self.file.answers, Fitted)
         known = sorted(self.file.answers, key=lambda row: row.difficulty)
         return {held_out: [row for row in known if row.held_out == held_out] for held_out in (False, True)}
@@ -141,7 +146,8 @@ class RecordedModels:
 
 
 def fitted(made: Fitted, tasks: Packed) -> tuple[np.ndarray, np.ndarray]:
-    """Chances [tasks, 2, roles] and dollars [tasks, asked, 2]. A task's costs are draws by its name."""
+    """Returns chances [tasks, 2, roles] and dollars [tasks, asked, 2] by fitted curves; a task's costs are draws that
+    depend on its name only."""
     weight = np.array(made.weight)
     difficulty = np.interp(ranks(tasks), weight.cumsum() - weight / 2, made.difficulty)
     success = sigmoid(np.array(made.discrimination) * (np.array(made.ability) - difficulty[:, None]))
@@ -155,13 +161,13 @@ def fitted(made: Fitted, tasks: Packed) -> tuple[np.ndarray, np.ndarray]:
 
 
 def ranks(tasks: Packed) -> np.ndarray:
-    """The place of each task's difficulty among those that are usual, from 0 to 1."""
+    """Returns the rank of each task's difficulty among usual tasks, from 0 to 1."""
     mean, deviation = USUAL_DIFFICULTY
     return torch.special.ndtr((torch.from_numpy(tasks.difficulty).double() - mean) / deviation).numpy()
 
 
 def number_of(text: str) -> float:
-    """Between 0 and 1, always the same for a text."""
+    """Returns a number between 0 and 1 that depends on the text only."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big") / 2**48
 
 
@@ -172,5 +178,5 @@ def checked_share(value: float) -> float:
 
 
 def open_models(path: str | Path | None) -> Models:
-    """Those of a file of `sage sim fit-models`, or the invented ones if there is none."""
+    """Returns the models of a file of `sage sim fit-models`; the invented ones if the path is None."""
     return ModelTiers() if path is None else RecordedModels(ModelFile.open(Path(path)))

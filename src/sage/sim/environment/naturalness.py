@@ -1,7 +1,8 @@
-"""How usual code is in its program: a model of which token follows which, and what an edit gains by it.
+"""Naturalness of code in its program: a model of sequences of tokens, and the gain of an edit by it.
 
-Code repeats itself, and bugs are where it does not (Hindle et al. 2012, "On the naturalness of software"; Ray et al. 2016, "On the
-naturalness of buggy code"). So an edit that makes a line more like the rest of the program is tried before others.
+Code repeats itself, and bugs are where it does not (Hindle et al. 2012, "On the naturalness of software"; Ray et al.
+2016, "On the naturalness of buggy code"). So an edit that makes a line more like the rest of the program is tried
+before others.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ TOKEN = re.compile(
 
 
 def tokens_of(content: bytes) -> tuple[list[int], list[bytes]]:
-    """Offsets and tokens; comments are left out, all strings are one token, and so are the ends of several lines."""
+    """Returns byte offsets and tokens; comments are left out, a string is one token whatever its text, and so are the
+    ends of several lines."""
     offsets, tokens = [], []
     for match in TOKEN.finditer(content):
         if match["comment"] is not None or (match["line"] is not None and tokens[-1:] == [b"\n"]):
@@ -50,7 +52,8 @@ class Language:
             self.kinds[sequence[:-1]] += 1
 
     def gain(self, path: str, edit: Edit) -> float:
-        """By how much an edit makes its lines more usual, from -1 to 1. What the lines are now does not count for them."""
+        """Returns how much more usual an edit makes its lines, from -1 to 1; the lines as they are now do not count for
+        themselves."""
         content, (offsets, tokens) = self.files[path], self.tokens[path]
         start = content.rfind(b"\n", 0, edit.start) + 1
         end = content.find(b"\n", edit.end)
@@ -75,7 +78,8 @@ class Language:
         return max(-1.0, min(gained / MOST_GAIN, 1.0))
 
     def probability(self, words: Sequence[bytes], own: Counter, own_after: Counter) -> float:
-        """Of the last of some words after the others, by Witten and Bell: shorter sequences help where longer ones are rare."""
+        """Returns the probability of the last word after the others, by Witten and Bell: shorter sequences help if
+        longer ones are rare. `own` are the counts of the line itself, which are subtracted."""
         found = 1 / (self.kinds[()] + UNSEEN)
         for length in range(1, len(words) + 1):
             sequence = tuple(words[-length:])
@@ -88,7 +92,7 @@ class Language:
 
 
 def sequences(tokens: Sequence[bytes], start: int) -> list[tuple[bytes, ...]]:
-    """All that end at the tokens from `start` on, of up to ORDER tokens."""
+    """Returns all sequences of up to ORDER tokens that end at the tokens from number `start` on."""
     return [
         tuple(tokens[i - length + 1 : i + 1])
         for i in range(start, len(tokens))

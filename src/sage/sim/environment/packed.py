@@ -1,4 +1,4 @@
-"""Compiled tasks as arrays, in one file: what the dynamics look up, and the edits that a live environment applies."""
+"""Compiled tasks as arrays, in one file: tables for the dynamics, and edits for a live environment."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MEAN_LEVEL = 1.6  # of the tasks that are shipped
 
 @dataclass(frozen=True)
 class Packed:
-    """Arrays with one row per task."""
+    """Compiled tasks as arrays with one row per task."""
 
     ids: tuple[str, ...]
     splits: tuple[str, ...]
@@ -48,7 +48,7 @@ class Packed:
         return len(self.ids)
 
     def of_split(self, *names: str) -> Packed:
-        """The tasks of some splits."""
+        """Returns the tasks of the named splits; raises ValueError if there are none."""
         chosen = np.flatnonzero([split in names for split in self.splits])
         if not len(chosen):
             raise ValueError(
@@ -62,7 +62,8 @@ class Packed:
 
 
 def difficulty_of(table: Table) -> float:
-    """For the simulated models: by the task's level, more where no trial repairs it, and a fixed draw by its name. Synthetic."""
+    """Returns an invented difficulty for the simulated models: by the task's level, more if no trial repairs it, and a
+    fixed draw by its name."""
     number = int.from_bytes(hashlib.sha256(table.id.encode()).digest()[:6], "big")
     drawn = statistics.NormalDist().inv_cdf((number + 0.5) / 2**48)
     solvable = any(node.solves for node in table.nodes)
@@ -70,6 +71,7 @@ def difficulty_of(table: Table) -> float:
 
 
 def packed(tables: Sequence[Table]) -> Packed:
+    """Returns tables as arrays."""
     count = len(tables)
     shape = (count, NUM_NODES, NUM_SLOTS, NUM_KINDS, NUM_VARIANTS)
     found = Packed(
@@ -105,7 +107,7 @@ def packed(tables: Sequence[Table]) -> Packed:
 
 
 def save(path: Path, tables: Sequence[Table]) -> None:
-    """All tables in one file, without pickles."""
+    """Writes tables with their edits to one file, without pickles."""
     rows = [
         {
             "id": t.id,
@@ -126,7 +128,7 @@ def save(path: Path, tables: Sequence[Table]) -> None:
 
 @contextmanager
 def opened(path: Path) -> Iterator[np.lib.npyio.NpzFile]:
-    """The arrays of a file; what is wrong with it is said in a sentence."""
+    """Opens the arrays of a file; raises FileReadError if there is no file or it has no compiled tasks."""
     if not path.is_file():
         raise FileReadError(f"{path}: there is no such file: make it with `sage sim compile`")
     try:
@@ -139,6 +141,7 @@ def opened(path: Path) -> Iterator[np.lib.npyio.NpzFile]:
 
 
 def load(path: Path) -> list[Table]:
+    """Returns the tables of a file, with their edits; raises FileReadError if it has none."""
     with opened(path) as file:
         values = json.loads(file["text"].tobytes())
         if values["format"] != FORMAT:
@@ -148,13 +151,13 @@ def load(path: Path) -> list[Table]:
 
 
 def save_packed(path: Path, tasks: Packed) -> None:
-    """The arrays alone, without the edits: enough to learn from, and nothing of anybody's program."""
+    """Writes the arrays alone, without the edits: enough to learn from, and nothing of anybody's program."""
     with replacing(path) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **{name: np.asarray(value) for name, value in vars(tasks).items()})  # pyrefly: ignore (no field is called so)
 
 
 def load_packed(path: Path) -> Packed:
-    """Of a file of either kind."""
+    """Returns the arrays of a file with or without edits; raises FileReadError if it has no compiled tasks."""
     with opened(path) as file:
         if "ids" in file.files:
             arrays = {name: file[name] for name in file.files}

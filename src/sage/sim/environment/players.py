@@ -30,7 +30,7 @@ Maker = Callable[[torch.Generator], Policy]  # a policy for one episode; the gen
 
 
 class Choosing:
-    """A policy over batches of tensors, as the baselines are."""
+    """A policy for single observations, made of one for batches of tensors."""
 
     def __init__(self, choose: baselines.Chooser) -> None:
         self.choose = choose
@@ -40,7 +40,7 @@ class Choosing:
 
 
 class Sampled:
-    """Actions drawn from a trained policy, as it learned, by chance of our own."""
+    """A policy for single observations that draws its actions from a trained agent, with a generator of its own."""
 
     def __init__(self, agent: Agent, generator: torch.Generator) -> None:
         self.agent, self.generator = agent, generator
@@ -60,7 +60,7 @@ BASELINES: dict[str, Maker] = {
 
 
 def learned(path: Path) -> Maker:
-    """The policy of a checkpoint or a run directory."""
+    """Returns a maker of policies from a checkpoint or a run directory."""
     from sage.sim.training import load_policy
 
     agent = load_policy(path)
@@ -68,7 +68,7 @@ def learned(path: Path) -> Maker:
 
 
 def identity(path: Path) -> str:
-    """The hash of what a checkpoint says it contains."""
+    """Returns the SHA-256 of a checkpoint's manifest, which lists its contents."""
     from rl_training.experiment import find_checkpoint
     from rl_training.experiment.checkpoint import MANIFEST
 
@@ -76,7 +76,8 @@ def identity(path: Path) -> str:
 
 
 def playing(make: Maker, seed: int, models: Models | None = None, **facts: object) -> Named:
-    """Plays one episode of each task. What is left to chance depends on the seed and the task, not on the order of tasks."""
+    """Returns a policy that plays one episode of each task; chance depends on the seed and the task, not on the order
+    of tasks. It raises SkippedError for a task in which nothing can be tried."""
     asked = models or ModelTiers()
 
     def solve(backend: Backend, task: Task) -> Attempt:

@@ -1,4 +1,4 @@
-"""PPO whose policy looks at every suspicious statement with the same eyes: one small network for all of them."""
+"""PPO with one small network that is shared by all suspicious statements."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ GAIN = 3.0  # for an edit that makes the program as much more usual as can be
 
 
 class TaskEncoder(nn.Module):
-    """Features of the whole, of each statement in view of the whole, and gains of edits: [rows, WIDTH * (1 + slots) + trials]."""
+    """Encoder of the whole task, of each statement in view of the whole, and of gains of edits: [rows, WIDTH * (1 +
+    slots) + trials]."""
 
     def __init__(self, space: Space) -> None:
         super().__init__()
@@ -49,7 +50,8 @@ class TaskEncoder(nn.Module):
 
 
 class PointerHead(ActionHead):
-    """Scores of the general actions from the whole, of what is done to a statement from that statement."""
+    """Head that scores general actions from the features of the whole, and actions on a statement from the features of
+    that statement."""
 
     def __init__(self, space: Space) -> None:
         super().__init__(1, (), space)
@@ -73,7 +75,7 @@ class PointerHead(ActionHead):
 
 
 class PointerPPOAlgorithm(PPOAlgorithm):
-    """PPO with the encoder and the head above; the value is of the whole."""
+    """PPO whose policy has a PointerHead; its encoder is a TaskEncoder."""
 
     def build_head(self, inputs: int) -> ActionHead:
         return PointerHead(self.spec.action)

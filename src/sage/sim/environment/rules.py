@@ -1,4 +1,4 @@
-"""What a policy may do in a software task, what it costs, and what it sees. Amounts are in one currency."""
+"""Rules of a software task: actions, costs and rewards (all in one currency), and sizes of observations."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SLOT_FEATURES = (
 
 
 def action_name(action: int) -> str:
-    """For people."""
+    """Returns the name of an action, such as `ask small short`, or `try 3 1` for a slot and a kind."""
     if action < ASK:
         return TYPES[action]
     if action < INSPECT:

@@ -1,4 +1,4 @@
-"""Where a bug may be: statements ranked by the tests that run them, and the edits that could repair each."""
+"""Suspicious statements, ranked by the tests that run them, and the edits that could repair each."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ SYNTAX: dict[str, tuple[type[ast.AST], ...]] = {  # what inspecting a statement 
 
 @dataclass(frozen=True)
 class Slot:
-    """A statement with what localising and inspecting show of it, and the edits of each kind."""
+    """A statement with the features that localising and inspecting it show, and the edits of each kind."""
 
     path: str
     line: int
@@ -57,7 +57,7 @@ class Slot:
 
 
 def slots_of(files: Mapping[str, bytes], found: Spectrum, visible: Sequence[str]) -> list[Slot]:
-    """The most suspicious statements that an edit could repair, most suspicious first."""
+    """Returns up to NUM_SLOTS statements that an edit could repair, the most suspicious first."""
     failed = [test for test in visible if test not in found.passed]
     ran = {place for test in failed for place in found.lines.get(test, ())}
     candidates: dict[tuple[str, ast.stmt], list[Edit]] = {}
@@ -92,7 +92,7 @@ def slot_of(
 
 
 def statements_by_line(tree: ast.Module) -> dict[int, ast.stmt]:
-    """The innermost statement around each line."""
+    """Returns the innermost statement around each line."""
     found: dict[int, ast.stmt] = {}
     for node in ast.walk(tree):  # outer ones come first
         if isinstance(node, ast.stmt):
@@ -103,6 +103,8 @@ def statements_by_line(tree: ast.Module) -> dict[int, ast.stmt]:
 def looks_of(
     place: tuple[str, int], found: Spectrum, failed: Sequence[str], visible: Sequence[str]
 ) -> tuple[float, ...]:
+    """Returns the values of LOOKS for a (path, line), from the tests that ran it; `failed` and `visible` are names of
+    tests."""
     passed = [test for test in visible if test in found.passed]
     by_failed = sum(place in found.lines.get(test, ()) for test in failed)
     by_passed = sum(place in found.lines.get(test, ()) for test in passed)
@@ -116,7 +118,8 @@ def looks_of(
 
 
 def syntax_of(statement: ast.stmt) -> tuple[float, ...]:
-    """Of the statement itself, without the statements in it."""
+    """Returns 1.0 for each entry of SYNTAX that the statement contains, else 0.0; statements inside of it do not
+    count."""
     own: list[ast.AST] = [statement]
     for node in own:
         own += [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]

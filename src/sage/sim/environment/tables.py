@@ -1,8 +1,8 @@
-"""A task compiled: what every repair that a policy can try does to the tests, found by running them all.
+"""Compiled tasks: the effect of every repair that a policy can try on the tests, found by running them all.
 
-A node is a tree of files that trials can reach: the program as it is, and the program after edits that were kept because
-more of the failing tests passed with them. What trying an edit at a node does is stored, so that an environment can answer
-without running anything.
+A node is a tree of files that trials can reach: the program as it is, and the program after edits that were kept
+because more of the failing tests passed with them. The result of every trial at a node is stored, so that an
+environment can answer without running anything.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Place = tuple[int, int, int]  # slot, kind, variant
 
 @dataclass
 class Node:
-    """A tree: the program with some edits, and what is known of it."""
+    """A tree of files: the program with some edits, the tests that it passes, and the results of trials at it."""
 
     places: tuple[Place, ...]
     failing: int  # of the tests that failed at the beginning
@@ -42,7 +42,7 @@ class Node:
 
 @dataclass
 class Table:
-    """Of one task. `result` is -1 where there is nothing to try."""
+    """A compiled task. In its nodes, `result` is -1 where there is nothing to try."""
 
     id: str
     split: str
@@ -68,7 +68,8 @@ def places(slots: Sequence[Slot]) -> Iterator[Place]:
 
 
 def expand(backend: Backend, task: Task, table: Table, node: Node, failing: Sequence[str], base: Spectrum) -> None:
-    """Tries everything at a node; what makes more tests pass is a node, too."""
+    """Tries every edit at a node and stores the results; the best edits that make more tests pass become nodes of the
+    table."""
     todo = [place for place in places(table.slots) if not overlaps(table, node, place)]
     told = run_variants(backend, task, [variant(table, (*node.places, place)) for place in todo], failing)
     better = []
@@ -123,13 +124,13 @@ def add_node(backend: Backend, task: Task, table: Table, chosen: tuple[Place, ..
 
 
 def tree(task: Task, chosen: Variant) -> dict[str, bytes]:
-    """The files after edits."""
+    """Returns the files of a task after edits."""
     changed = {path: apply_all(task.files[path].decode(), list(edits)).encode() for path, edits in chosen.items()}
     return {**task.files, **changed}
 
 
 def features_of(task: Task, found: Spectrum, failing: Sequence[str], slots: Sequence[Slot]) -> np.ndarray:
-    """What anybody sees of a task before doing anything."""
+    """Returns the features of a task [NUM_TASK_FEATURES] that are visible before anything is done."""
     lines = sum(task.files[path].count(b"\n") for path in {slot.path for slot in slots})
     errors = [found.errors.get(test, "") for test in failing]
     shares = [float(np.mean([error in group for error in errors])) for group in ERRORS]

@@ -1,6 +1,7 @@
-"""Runs tests on many variants of a tree, each in a process of its own: a program for sandboxes, beside `trials.json`.
+"""Program that runs tests on many variants of a tree, each in a process of its own; it runs in a sandbox, beside
+`trials.json`.
 
-pytest is started once and forked, so that a variant costs its imports and its tests.
+pytest is started once and forked, so that a variant costs its imports and its tests only.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ for plugin in ("cacheprovider", "terminal", "logging", "warnings", "faulthandler
 
 
 class Recorder:
-    """Which test functions passed with all their cases, and, if asked, the lines that each ran."""
+    """A pytest plugin that notes the test functions that passed with all their cases, and, if asked, the lines that
+    each ran."""
 
     def __init__(self, editable: tuple[str, ...]) -> None:
         self.editable = editable
@@ -43,7 +45,8 @@ class Recorder:
             self.cases[name] = self.cases.get(name, 0) + 1
 
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo) -> pytest.TestReport:
-        """Without the text of a failure, which takes longer than most tests; pytest's part for unittest has set `excinfo` before."""
+        """Returns a report without the text of a failure, which takes longer than most tests; pytest's part for
+        unittest has set `excinfo` before."""
         outcome: Literal["passed", "failed", "skipped"] = "passed"
         if call.excinfo is not None:
             outcome = "skipped" if isinstance(call.excinfo.value, EXPECTED) else "failed"
@@ -83,7 +86,7 @@ class Recorder:
             sys.settrace(None)
 
     def inside(self, name: str) -> str:
-        """The path below the work folder, if a repair may change it."""
+        """Returns the path below the work folder, if a repair may change the file, else ''."""
         path = name.removeprefix("/work/")
         return path if path != name and path.startswith(self.editable) else ""
 
@@ -96,7 +99,7 @@ class Recorder:
 
 
 class Trials:
-    """Takes the place of pytest's own main loop: starts a session and forks it for every variant."""
+    """A pytest plugin in place of its main loop: starts a session and forks it for every variant."""
 
     def __init__(self, plan: dict, recorder: Recorder) -> None:
         self.plan, self.recorder, self.told = plan, recorder, []
@@ -127,7 +130,7 @@ def make_edits(edits: dict[str, list]) -> None:
 
 
 def trial(plan: dict, edits: dict[str, list], run: Callable[[], object], recorder: Recorder) -> dict:
-    """What one variant did; `ended` says why there is nothing to tell."""
+    """Returns the test results of one variant; its `ended` says why there are none."""
     originals = {path: open(path, "rb").read() for path in edits}  # noqa: SIM115
     reading, writing = os.pipe()
     child = os.fork()
@@ -163,7 +166,7 @@ def trial(plan: dict, edits: dict[str, list], run: Callable[[], object], recorde
 
 
 def answer(reading: int, seconds: float) -> bytes:
-    """All that comes until the end of the stream, or nothing if that takes too long."""
+    """Returns all bytes until the end of the stream; b'' if nothing comes for so many seconds."""
     parts = []
     with os.fdopen(reading, "rb", buffering=0) as file:
         while True:
@@ -176,7 +179,7 @@ def answer(reading: int, seconds: float) -> bytes:
 
 
 def compile_rest(edited: set[str]) -> None:
-    """Bytecode of every file that no variant changes, which then need not be compiled for each."""
+    """Compiles every file that no variant changes, so that it need not be compiled for each variant."""
     for folder, _, names in os.walk("."):
         for name in names:
             path = os.path.normpath(os.path.join(folder, name))

@@ -1,4 +1,4 @@
-"""Tests on variants of a task's program, many in one sandbox, and which lines each test runs."""
+"""Runs of tests on variants of a task's program, many in one sandbox, and the lines that each test runs."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ WAITING = 10.0  # seconds more than its processor time that a variant may take, 
 
 
 class UntracedError(SandboxError):
-    """Tests of which nothing is known, by their own fault."""
+    """Tests that cannot be traced, by their own fault."""
 
 
 @dataclass(frozen=True)
 class Told:
-    """Of one variant: the test functions that passed, or why nothing is known (a crash, a time-out)."""
+    """Result of one variant: the test functions that passed, or, in `ended`, why nothing is known (a crash, a
+    time-out)."""
 
     passed: frozenset[str]
     ended: str = ""
@@ -32,7 +33,8 @@ class Told:
 
 @dataclass(frozen=True)
 class Spectrum:
-    """Of a program as it is: what passed, the lines of each test, and where the failed ones ended."""
+    """Results of a traced run of tests: those that passed, the lines of each, and the error and the stack of each
+    failed one."""
 
     passed: frozenset[str]
     lines: Mapping[str, frozenset[tuple[str, int]]]
@@ -41,7 +43,7 @@ class Spectrum:
 
 
 def run_variants(backend: Backend, task: Task, variants: Sequence[Variant], tests: Sequence[str]) -> list[Told]:
-    """What every variant passes of some visible tests."""
+    """Returns the result of every variant on some visible tests."""
     told: list[Told] = []
     for start in range(0, len(variants), MOST_AT_ONCE):
         found = run(backend, task, variants[start : start + MOST_AT_ONCE], tests, editable=())
@@ -50,7 +52,7 @@ def run_variants(backend: Backend, task: Task, variants: Sequence[Variant], test
 
 
 def spectrum(backend: Backend, task: Task) -> Spectrum:
-    """The program of the task as it is, traced."""
+    """Runs the visible tests on the task's program with a tracer; raises UntracedError if they cannot be traced."""
     (one,) = run(backend, task, [{}], list(task.visible), editable=task.editable)
     if "ended" in one:
         raise UntracedError(f"the tests of {task.id} could not be traced ({one['ended']})")
@@ -106,6 +108,6 @@ def run(
 
 
 def passed_of(task: Task, one: Mapping) -> frozenset[str]:
-    """Visible test functions with all their cases."""
+    """Returns the visible test functions that passed with all their cases."""
     cases = one.get("passed", {})
     return frozenset(name for name, count in task.visible.items() if cases.get(name, 0) >= count)
