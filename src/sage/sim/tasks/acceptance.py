@@ -1,4 +1,4 @@
-"""The rules that make a broken program a task. Every refusal has a code, which reports count."""
+"""Rules that make a broken program a task. Every refusal has a code of REASONS, which reports count."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ REASONS = {  # code: rule of the reference, and what it means
 
 
 def checked_base(backend: Backend, prepared: Prepared, suite: Suite) -> Suite | str:
-    """The suite with the tests that pass three times on the source, or the code of a reason (rules 1, 3, 4, 5)."""
+    """Returns the suite with the tests that pass three times on the source, or the code of a refusal (rules 1, 3, 4,
+    5)."""
     tree = prepared.graded_tree(suite.tests)
     limits = replace(LIMITS, wall_s=30.0, disk_mb=128)
     runs: tuple[tuple[int | None, int | None], ...] = ((None, None), (1, None), (None, 1))
@@ -72,12 +73,12 @@ def checked_base(backend: Backend, prepared: Prepared, suite: Suite) -> Suite | 
 
 
 def waits(result: Result) -> bool:
-    """Whether tests sleep or wait for each other, which is no matter of how busy the machine is."""
+    """Returns whether tests sleep or wait for each other, whatever the load of the machine."""
     return result.wall_s > LONGEST_WAIT_S + 5 * result.cpu_s
 
 
 def cheap_reason(prepared: Prepared, steps: Sequence[Step]) -> str:
-    """Why a bug is refused before anything runs; empty if it is not (rules 6, 8, 11)."""
+    """Returns the code of a refusal that is known before anything runs; '' if there is none (rules 6, 8, 11)."""
     for path, broken in broken_files(prepared.source, steps).items():
         original = prepared.source.files[path]
         changed = changed_lines(original, broken)
@@ -102,14 +103,16 @@ def changed_lines(before: bytes, after: bytes) -> list[str]:
 
 
 def quick_reason(backend: Backend, task: Task, callers: Sequence[str]) -> str:
-    """Whether the tests that call a broken function notice it, before all tests run."""
+    """Runs the tests that call a broken function; returns the code of a refusal if they do not notice the bug, else
+    ''."""
     expected = {test: count for test, count in {**task.visible, **task.hidden}.items() if test in callers}
     report = run_tests(backend, graded_tree(task, task.files), task.tests, limits_of(task), only=tuple(expected))
     return ran_badly(report) or unnoticed(task, missing(report, expected))
 
 
 def ran_badly(report: PytestReport) -> str:
-    """Why one run of a broken program refuses it (rules 2, 5)."""
+    """Returns the code of a refusal because of how a run of a broken program ended; '' if it ended well (rules 2,
+    5)."""
     if report.problem:
         return "timeout" if "wall_s" in report.problem or "cpu_s" in report.problem else "killed"
     return "import_error" if report.broken else ""
@@ -124,18 +127,19 @@ def unnoticed(task: Task, failed: frozenset[str]) -> str:
 
 
 def broken_reason(backend: Backend, task: Task) -> tuple[str, Grade]:
-    """Why the broken program is no task, by a run of all tests."""
+    """Runs all tests on the broken program; returns the code of a refusal ('' if it is a task) and the grade."""
     found = grade(backend, task, task.files)
     return ran_badly(found.report) or unnoticed(task, found.failed), found
 
 
 def is_steady(backend: Backend, task: Task, found: Grade) -> bool:
-    """Whether the same tests fail in two more runs, in other orders (rule 2)."""
+    """Returns whether the same tests fail in two more runs, in other orders (rule 2)."""
     return all(grade(backend, task, task.files, shuffle=order).failed == found.failed for order in (1, 2))
 
 
 def static_reason(prepared: Prepared, task: Task, suite: Suite) -> str:
-    """Rules 3, 4 and 7, which follow from how trees are made, checked anyway."""
+    """Returns the code of a refusal by rules 3, 4 and 7, or ''; the way in which trees are made ensures these rules,
+    and they are checked anyway."""
     graded = graded_tree(task, task.repaired())
     base = prepared.graded_tree(suite.tests)
     if any(graded.get(path) != content for path, content in base.items()):
@@ -149,7 +153,7 @@ def static_reason(prepared: Prepared, task: Task, suite: Suite) -> str:
 
 
 def instruction_reason(instruction: str, steps: Sequence[Step], changed: Mapping[str, Sequence[str]]) -> str:
-    """Rule 9: neither the operator nor a changed line is in the instruction."""
+    """Returns `tells` if the operator or a changed line is in the instruction, else '' (rule 9)."""
     operators = {str(step.get("operator", "")) for step in steps} - {""}
     lines = {line[1:].strip() for path in changed for line in changed[path]}
     tells = any(operator in instruction for operator in operators) or any(

@@ -1,4 +1,5 @@
-"""Grades policies that cannot fail and policies that must not succeed on a manifest: the proof that its tasks are sound."""
+"""Audit of a manifest: policies that cannot fail and policies that must not succeed are graded, which proves that its
+tasks are sound."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ def audit(
     sample: int | None = None,
     progress: Callable[[int, int], None] = lambda *_: None,
 ) -> dict:
-    """Counts over all tasks or a sample (the same each time): what the oracle, nothing and deleted tests reach."""
+    """Returns counts over all tasks, or over a sample that is the same each time: tasks that the oracle, no change and
+    deleted tests solve, and whose repetitions agree."""
     rebuilder = Rebuilder(sources, manifest.suites)
     rows = sorted(manifest.rows, key=lambda row: share_of(f"audit {row['id']}"))[:sample]
     free: SimpleQueue[Backend] = SimpleQueue()

@@ -1,4 +1,4 @@
-"""Keeps tasks apart: no two with the same bug, few of the same shape, few in functions that are alike."""
+"""Deduplication of tasks: no two with the same bug, few of the same shape, few in functions that are alike."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ALIKE = 0.8  # share of token triples (Jaccard)
 
 
 def masked(lines: Sequence[str]) -> str:
-    """Changed lines with identifiers, numbers and texts masked; what is left is the shape of a change."""
+    """Returns changed lines with identifiers, numbers and texts masked; the rest is the shape of a change."""
     shapes = []
     for line in lines:
         words = [line[:1]]
@@ -39,7 +39,7 @@ def shape_of(lines: Sequence[str]) -> str:
 
 
 def token_triples(source: str) -> frozenset[int]:
-    """Hashes of all three tokens that follow each other in a function."""
+    """Returns hashes of every three tokens that follow each other in a function."""
     passed_over = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE)
     try:
         tokens = tokenize.generate_tokens(io.StringIO(source).readline)
@@ -53,7 +53,7 @@ def token_triples(source: str) -> frozenset[int]:
 
 
 class Deduplicator:
-    """Decides task by task, in a fixed order, whether another is too much of the same."""
+    """A filter that decides, task by task in a fixed order, whether there are enough tasks of the same kind."""
 
     def __init__(self, per_package: int) -> None:
         self.per_package = per_package
@@ -66,7 +66,7 @@ class Deduplicator:
         self.groups: list[frozenset[int]] = []
 
     def group_of(self, function: str, triples: frozenset[int]) -> int:
-        """The number of the group of functions that are alike."""
+        """Returns the number of the group of similar functions to which a function belongs."""
         if function not in self.known:
             alike = (
                 place for place, other in enumerate(self.groups) if len(triples & other) > ALIKE * len(triples | other)
@@ -80,7 +80,7 @@ class Deduplicator:
         return self.shapes[shape] >= MOST_PER_SHAPE
 
     def reason(self, row: dict, triples: frozenset[int]) -> str:
-        """Why a task is left out; empty if it may be kept."""
+        """Returns the code of the reason why a task is left out; '' if it may be kept."""
         function = function_id(row)
         if row["broken_sha256"] in self.broken or (function, row["failing_sha256"]) in self.failing:
             return "duplicate"

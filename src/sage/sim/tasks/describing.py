@@ -1,4 +1,5 @@
-"""What a task says to an agent, and how hard it is, both from what its tests showed."""
+"""Descriptions of tasks: the instruction for an agent, features, and a level of difficulty, from the results of
+tests."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ SHOWN = 3  # failing tests in an instruction
 
 
 def instruction_of(task: Task, found: Grade) -> str:
-    """What fails, as a run of the visible tests shows it, and what is asked for."""
+    """Returns the instruction of a task: the visible tests that fail, with their errors, and the request to repair the
+    cause."""
     failing = sorted(found.failed & task.visible.keys())
     lines = [f"{len(failing)} of {len(task.visible)} tests fail (`{' '.join(task.command)}`):", ""]
     for test in failing[:SHOWN]:
@@ -33,7 +35,8 @@ def instruction_of(task: Task, found: Grade) -> str:
 
 
 def ochiai_ranks(suite: Suite, failed: frozenset[str]) -> dict[str, int]:
-    """Functions of the module by how much failing tests point at them; 1 is the most suspicious."""
+    """Returns the rank of each function of the module by how much failing tests point at it; 1 is the most
+    suspicious."""
     suspicion = {}
     for function, tests in suite.callers.items():
         executed = [test for test in tests if test in suite.visible]
@@ -45,7 +48,7 @@ def ochiai_ranks(suite: Suite, failed: frozenset[str]) -> dict[str, int]:
 
 
 def features_of(task: Task, suite: Suite, found: Grade, functions: Sequence[str]) -> dict[str, int | float | str]:
-    """Numbers about a task; none is told to an agent that is tested."""
+    """Returns numbers about a task; an agent that is tested sees none of them."""
     ranks = ochiai_ranks(suite, found.failed)
     frames = {
         name for outcome in found.report.tests.values() for path, _, name in outcome.frames if path == suite.module
@@ -63,7 +66,8 @@ def features_of(task: Task, suite: Suite, found: Grade, functions: Sequence[str]
 
 
 def level_of(steps: Sequence[Step], features: Mapping[str, int | float | str]) -> int:
-    """1: in the traceback or first in rank; 2: neither; 3: several bugs in a file; 4: in several files."""
+    """Returns the level of a task: 1 if the bug is in the traceback or first in rank, 2 if neither, 3 for several bugs
+    in a file, 4 for several files."""
     if len({step["path"] for step in steps}) > 1:
         return 4
     if len(steps) > 1:

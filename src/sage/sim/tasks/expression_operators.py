@@ -1,4 +1,4 @@
-"""Operators that edit an expression. Each gives (start, end, replacement) for the edits of one node."""
+"""Operators that edit an expression. Each yields (start, end, replacement), in bytes, for the edits of one node."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def boolean(node: ast.AST, text: SourceText, variables: tuple[str, ...]) -> Iter
 
 
 def dropped_clause(node: ast.AST, text: SourceText, variables: tuple[str, ...]) -> Iterator[Replacement]:
-    """`a and b` without one of them."""
+    """Yields `a` and `b` in place of `a and b` or `a or b`."""
     if isinstance(node, ast.BoolOp) and len(node.values) == 2:
         start, end = text.span(node)
         for kept in node.values:
@@ -203,7 +203,7 @@ def swapped_arguments(node: ast.AST, text: SourceText, variables: tuple[str, ...
 
 
 def wrong_variable(node: ast.AST, text: SourceText, variables: tuple[str, ...]) -> Iterator[Replacement]:
-    """The neighbours of a variable in the order in which the function names them."""
+    """Yields the neighbours of a variable, in the order in which the function names them."""
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in variables:
         place = variables.index(node.id)
         for other in (place - 1, place + 1):
@@ -227,7 +227,7 @@ def similar_call(node: ast.AST, text: SourceText, variables: tuple[str, ...]) ->
 
 
 def shifted(text: SourceText, node: ast.expr) -> Iterator[Replacement]:
-    """An expression plus one and minus one."""
+    """Yields an expression plus one and minus one."""
     if isinstance(node, ast.Constant):
         yield from ((*text.span(node), other) for other in other_constants(node))
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and is_integer(node.operand):
@@ -247,7 +247,7 @@ def index_off_by_one(node: ast.AST, text: SourceText, variables: tuple[str, ...]
 
 
 def offset(node: ast.AST, text: SourceText, variables: tuple[str, ...]) -> Iterator[Replacement]:
-    """`x + 1` without the 1, and `range` and `len` with one."""
+    """Yields `x` for `x + 1` or another whole number, and `range` and `len` off by one."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub) and is_integer(node.right):
         yield *text.span(node), text.of(node.left)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:

@@ -1,4 +1,5 @@
-"""Generates a manifest of verified tasks from packages and synthetic families, in parallel, resumable, the same each time."""
+"""Generation of a manifest of verified tasks from packages and synthetic families: in parallel, resumable, the same
+each time."""
 
 from __future__ import annotations
 
@@ -36,12 +37,12 @@ SECOND = 0.02  # share of tasks that a second sandbox checks
 
 
 class GenerateError(ValueError):
-    """A generation that cannot begin: the sentence says why, and the fix."""
+    """A generation that cannot begin; the message says why, with the fix."""
 
 
 @dataclass(frozen=True)
 class Unit:
-    """One source to make tasks of."""
+    """One source with the number of tasks to make of it."""
 
     source: str
     seed: int
@@ -53,7 +54,8 @@ class Unit:
 
 
 def groups_of(sources: str) -> list[str]:
-    """Names with commas between them, of packages, families and `stdlib/MODULE`, or of a kind: `all` has no `stdlib`."""
+    """Returns the sources that a text names, with commas between packages, families, `stdlib/MODULE` and kinds (`all`
+    has no `stdlib`); raises GenerateError for a name that is not known."""
     packages, library = sorted(SDISTS), [f"stdlib/{module}" for module in MODULES]
     kinds = {"all": [*packages, *FAMILIES], "packages": packages, "families": list(FAMILIES), "stdlib": library}
     groups: list[str] = []
@@ -67,7 +69,7 @@ def groups_of(sources: str) -> list[str]:
 
 
 def units_of(round_number: int, groups: Sequence[str], seed: int, quota: int) -> Iterator[Unit]:
-    """The units of one round: a package, or some programs of a family."""
+    """Yields the units of one round: a package, or some programs of a family."""
     for group in groups:
         if group not in FAMILIES:
             yield Unit(group, seed + round_number, quota)
@@ -89,7 +91,8 @@ def generate(
     second: Backend | None = None,
     progress: Callable[[int, int, int], None] = lambda *_: None,
 ) -> Manifest:
-    """Makes `count` tasks, or as many as the sources give. `progress` gets units done, units planned, and tasks."""
+    """Returns a manifest of `count` tasks, or of as many as the sources give; finished units are in the file `journal`,
+    with which a killed generation goes on. `progress` gets units done, units planned, and tasks."""
     if count < 1 or not backends:
         raise GenerateError(f"count={count} and {len(backends)} sandboxes: both must be at least 1")
     begun = perf_counter()
@@ -136,7 +139,8 @@ def run_units(
     skipped: dict[str, str],
     progress: Callable[[int, int, int], None],
 ) -> None:
-    """Makes what the journal does not have yet, one unit per sandbox at a time."""
+    """Makes the units that the journal lacks, one per sandbox at a time; sources that cannot be had are noted in
+    `skipped`."""
     free: SimpleQueue[Backend] = SimpleQueue()
     for backend in backends:
         free.put(backend)
@@ -163,7 +167,8 @@ def run_units(
 def merge(
     units: Sequence[Unit], made: dict[str, Made], sources: Sources, count: int, cap: int
 ) -> tuple[list[dict], Counter[str]]:
-    """Tasks of all units in turn, without those that are too much of the same."""
+    """Returns the rows of all units in turn, without those that are too much of the same, and the number of refusals by
+    reason."""
     seen = Deduplicator(cap)
     kept: list[dict] = []
     refused: Counter[str] = Counter()
@@ -181,7 +186,8 @@ def merge(
 
 
 def rechecked(rows: list[dict], suites: dict[str, Suite], sources: Sources, second: Backend) -> tuple[list[dict], int]:
-    """Rule 10: a sample must fail and be repaired in a second sandbox too."""
+    """Returns the rows without those of a sample that a second sandbox grades otherwise, and the number of rows left
+    out (rule 10)."""
     rebuilder = Rebuilder(sources, suites)
     kept = []
     for row in rows:
@@ -196,7 +202,7 @@ def rechecked(rows: list[dict], suites: dict[str, Suite], sources: Sources, seco
 
 
 def header_of(rows: Sequence[dict], log: Journal, refused: Counter[str], skipped: dict[str, str]) -> dict:
-    """What the generation did: how many, of what, and why not more."""
+    """Returns the header of a manifest: counts of its tasks, of tries, and of refusals by reason."""
 
     def counts(key: str) -> dict[str, int]:
         return dict(sorted(Counter(str(row[key]) for row in rows).items()))

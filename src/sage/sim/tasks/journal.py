@@ -1,4 +1,4 @@
-"""What a generation has finished, unit by unit, so that a killed one goes on where it was."""
+"""Journal of a generation: its finished units, so that a killed one goes on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes the tasks of one source: profile, check the base, try bugs, keep what passes all rules."""
+"""Production of tasks from one source: profile, check the base, try bugs, keep those that pass all rules."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MOST_TIMEOUTS = 4  # of a module, or it is given up
 
 @dataclass
 class Made:
-    """Tasks of a source as rows, the suites that they need, and why others were refused."""
+    """Tasks made of one source, as rows, with the suites that they need and the number of refusals by reason."""
 
     unit: str
     rows: list[dict] = field(default_factory=list)
@@ -55,7 +55,8 @@ class Made:
 
 
 def make_tasks(source: Source, backend: Backend, *, quota: int, seed: int) -> Made:
-    """Up to `quota` tasks. The same for the same source, seed and quota, as long as tests behave."""
+    """Returns up to `quota` tasks of a source, the same for the same source, seed and quota, as long as tests
+    behave."""
     begun = perf_counter()
     made = Made(source.name)
     rng = random.Random(f"{seed}:{source.name}")
@@ -88,7 +89,7 @@ def make_tasks(source: Source, backend: Backend, *, quota: int, seed: int) -> Ma
 
 
 def candidates(source: Source, suites: list[Suite], rng: random.Random) -> Iterator[tuple[Suite, Step]]:
-    """Bugs in functions that tests call: modules in turn, operators with equal chances."""
+    """Yields bugs, with their suites, in functions that tests call: modules in turn, operators with equal chances."""
     if source.faults:
         for suite in suites:
             for number, fault in enumerate(source.faults):
@@ -122,7 +123,7 @@ def candidates(source: Source, suites: list[Suite], rng: random.Random) -> Itera
 
 
 def pairs(made: Made, rng: random.Random) -> Iterator[tuple[Suite, list[Step]]]:
-    """Two accepted bugs of programs with the same tests, first those in different files."""
+    """Yields two accepted bugs at a time of programs with the same tests, first those in different files."""
     singles = [row for row in made.rows if len(row["steps"]) == 1 and "fault" not in row["steps"][0]]
     both = [
         (one, other)
@@ -136,7 +137,7 @@ def pairs(made: Made, rng: random.Random) -> Iterator[tuple[Suite, list[Step]]]:
 
 
 class Maker:
-    """Tries one bug after the other."""
+    """Producer of the tasks of one source, which tries one bug after the other."""
 
     def __init__(self, prepared: Prepared, backend: Backend, made: Made, seed: int, quota: int) -> None:
         self.prepared = prepared
@@ -147,17 +148,18 @@ class Maker:
         self.hung: Counter[str] = Counter()
 
     def attempt(self, suite: Suite, steps: list[Step]) -> None:
+        """Tries one bug, and adds a row or counts the reason of its refusal."""
         self.made.tried += 1
         if reason := self.reason_or_row(suite, steps):
             self.made.refused[reason] += 1
 
     def watched(self, suite: Suite, reason: str) -> str:
-        """The reason itself; a module whose bugs often hang is given up."""
+        """Counts time-outs, so that a module whose bugs often hang is given up; returns the reason itself."""
         self.hung[suite.name] += reason == "timeout"
         return reason
 
     def reason_or_row(self, suite: Suite, steps: list[Step]) -> str:
-        """The code of a refusal, or nothing and one more row."""
+        """Returns the code of a refusal; '' if the bug is a task, whose row is added."""
         prepared, source = self.prepared, self.prepared.source
         try:
             if reason := cheap_reason(prepared, steps):
@@ -225,7 +227,7 @@ def function_of_step(source: Source, step: Step) -> str:
 
 
 def triples_of(source: Source, row: dict) -> frozenset[int]:
-    """The tokens of the function that a row breaks, or of the whole settings file."""
+    """Returns the token triples of the function that a row breaks, or of the whole settings file."""
     content = source.files[row["steps"][0]["path"]].decode()
     return token_triples(content) if source.faults else function_triples(content)[row["function"]]
 

@@ -1,4 +1,5 @@
-"""Manifests: JSONL of recipes and hashes, no code of others. A header, the suites, then the tasks."""
+"""Manifests in files: lines of JSON with recipes and hashes, and no code of others. A header, the suites, then the
+tasks."""
 
 from __future__ import annotations
 
@@ -19,14 +20,14 @@ SHIPPED = "sim_tasks.jsonl.gz"
 
 @dataclass(frozen=True)
 class Manifest:
-    """What `generate` found: a header with the report of its making, suites by name, and rows of tasks."""
+    """The tasks of a generation: a header with the report of its making, suites by name, and rows of tasks."""
 
     header: Mapping
     suites: Mapping[str, Suite]
     rows: Sequence[Mapping]
 
     def save(self, path: Path) -> None:
-        """Writes all or nothing; a name that ends in .gz is compressed."""
+        """Writes the whole file or nothing; a name that ends in .gz is compressed."""
         used = {row["suite"] for row in self.rows}
         lines = [json.dumps({"format": FORMAT, **self.header})]
         lines += [json.dumps(self.suites[name].as_row()) for name in sorted(used)]
@@ -37,12 +38,13 @@ class Manifest:
 
     @classmethod
     def shipped(cls) -> Manifest:
-        """The tasks that come with the package, of pinned archives and families."""
+        """Returns the tasks that come with the package, of pinned archives and families."""
         with as_file(package_files("sage").joinpath("assets", SHIPPED)) as path:
             return cls.open(path)
 
     @classmethod
     def open(cls, path: Path) -> Manifest:
+        """Returns the manifest in a file; raises FileReadError if it is none."""
         content = path.read_bytes()
         try:
             lines = (gzip.decompress(content) if path.suffix == ".gz" else content).decode().splitlines()

@@ -1,4 +1,4 @@
-"""Small edits of Python source: the bugs that tasks are made of, and the candidates with which a policy repairs them.
+"""Small edits of Python source: bugs of which tasks are made, and candidates with which a policy repairs them.
 
 One enumeration serves both. An edit replaces a span of bytes and nothing else, so that a diff shows only the bug.
 """
@@ -19,7 +19,7 @@ OPERATORS = tuple(sorted(EXPRESSION_OPERATORS | STATEMENT_OPERATORS))
 
 @dataclass(frozen=True, kw_only=True)
 class Edit:
-    """One replacement. Offsets count bytes of the source in UTF-8."""
+    """A replacement of a span of source text; offsets count bytes in UTF-8."""
 
     operator: str
     start: int
@@ -32,7 +32,7 @@ class Edit:
 
 
 def edits(source: str) -> list[Edit]:
-    """All edits of all operators, in the order of the source; the same for the same source."""
+    """Returns all edits of all operators, in the order of the source; the same for the same source."""
     text = SourceText(source)
     found: dict[tuple[int, int, str], Edit] = {}
     for function, node, variables in sites(text.tree):
@@ -56,7 +56,7 @@ def edits(source: str) -> list[Edit]:
 
 
 def apply(source: str, edit: Edit) -> str:
-    """The source after the edit."""
+    """Returns the source after an edit; raises SourceError if the edit does not fit the source."""
     raw = source.encode()
     if raw[edit.start : edit.end] != edit.original.encode():
         raise SourceError(
@@ -66,7 +66,7 @@ def apply(source: str, edit: Edit) -> str:
 
 
 def apply_all(source: str, several: list[Edit]) -> str:
-    """The source after edits that were found in it and do not overlap."""
+    """Returns the source after several edits that were found in it; raises SourceError if two of them overlap."""
     ordered = sorted(several, key=lambda edit: edit.start)
     for before, after in pairwise(ordered):
         if after.start < before.end or after.start == before.start:
@@ -77,7 +77,7 @@ def apply_all(source: str, several: list[Edit]) -> str:
 
 
 def sites(tree: ast.Module) -> Iterator[tuple[str, ast.AST, tuple[str, ...]]]:
-    """Nodes that may be edited, each with the function around it and the variables of that function."""
+    """Yields the nodes that may be edited, each with the function around it and the variables of that function."""
     yield from sites_below(tree, "", ())
 
 
@@ -95,7 +95,8 @@ def sites_below(
 
 
 def children(node: ast.AST) -> Iterator[ast.AST]:
-    """Children with behaviour: no annotations, decorators or docstrings; f-strings have no exact places."""
+    """Yields the child nodes that have behaviour, without annotations, decorators, docstrings and base classes, and
+    without f-strings, which have no exact places."""
     skipped: list[ast.AST | None] = []
     if isinstance(node, ast.arg | ast.AnnAssign):
         skipped.append(node.annotation)
@@ -111,7 +112,7 @@ def children(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def variables_of(function: FunctionNode) -> tuple[str, ...]:
-    """Parameters and assigned names of a function, in the order in which they appear."""
+    """Returns the parameters and assigned names of a function, in the order in which they appear."""
     arguments = function.args
     names = [arg.arg for arg in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
     stored = [node for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]

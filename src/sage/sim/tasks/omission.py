@@ -14,7 +14,7 @@ LONGEST_BODY = 30  # lines
 
 
 def omissions(source: str) -> list[Edit]:
-    """All of them, in the order of the source."""
+    """Returns all edits that leave something out, in the order of the source."""
     text = SourceText(source)
     found = []
     for function, node, _ in sites(text.tree):
@@ -37,7 +37,7 @@ def bodies(node: ast.AST, text: SourceText) -> Iterator[tuple[str, *Replacement]
 
 
 def first_byte(node: ast.stmt, text: SourceText) -> int:
-    """Where a statement begins, with its decorators."""
+    """Returns the byte at which a statement begins, with its decorators."""
     decorators = node.decorator_list if isinstance(node, (*FUNCTIONS, ast.ClassDef)) else []
     return text.span(node)[0] if not decorators else text.span(decorators[0])[0] - 1
 

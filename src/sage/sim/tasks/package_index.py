@@ -1,4 +1,4 @@
-"""Fetches pinned source archives from the package index that pip uses, without building or running anything of them."""
+"""Download of pinned source archives from the package index that pip uses; nothing of them is built or run."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ TIMEOUT_S = 60
 
 
 class FetchError(ValueError):
-    """An archive that cannot be had: the sentence says why, and the fix."""
+    """An archive that cannot be had; the message says why, with the fix."""
 
 
 class Links(HTMLParser):
-    """The links of a page of a simple index (PEP 503): name of the file to address."""
+    """Parser of a page of a simple index (PEP 503); `found` has the address of each file by its name."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,7 +35,8 @@ class Links(HTMLParser):
 
 
 def index_addresses() -> list[str]:
-    """The indexes of pip's settings (files and environment), the main one first; pip's default if there is none."""
+    """Returns the indexes of pip's settings (files and environment), the main one first; pip's default if there is
+    none."""
     settings = pip("config", "list")
     named = re.findall(r"^\S*\b(?<!extra-)index-url='(.*)'$", settings, re.MULTILINE)
     extra = " ".join(re.findall(r"^\S*\bextra-index-url='(.*)'$", settings, re.MULTILINE)).replace("\\n", " ").split()
@@ -58,7 +59,8 @@ def pip(*words: str) -> str:
 
 
 def fetch(name: str, file: str, sha256: str, folder: Path, indexes: list[str] | None = None) -> bytes:
-    """The archive, from the folder or from an index. What has another hash is refused and not kept."""
+    """Returns an archive from the folder, or from an index, and then keeps it in the folder; raises FetchError if it
+    cannot be had or has another hash."""
     kept = folder / f"{sha256}.tar.gz"
     if kept.is_file():
         content = kept.read_bytes()

@@ -1,4 +1,5 @@
-"""Tasks from recipes, and from the rows of a manifest, which name the recipe and the hash of the files."""
+"""Rebuilding of tasks from recipes, and from the rows of a manifest, which name the recipe and the hash of the
+files."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ class RebuildError(ValueError):
 
 
 def task_id(recipe: Mapping, source_sha256: str, seed: int) -> str:
-    """The frozen name of a task."""
+    """Returns the id of a task, which depends on its recipe, source and seed only."""
     return hashlib.sha256(f"{canonical(recipe)} {source_sha256} {seed}".encode()).hexdigest()[:24]
 
 
@@ -32,7 +33,7 @@ def canonical(values: Mapping) -> str:
 def make_task(
     prepared: Prepared, suite: Suite, steps: Sequence[Step], *, row: Mapping | None = None, seed: int = 0
 ) -> Task:
-    """The task of a recipe; `row` has what was found out about it (instruction, level, split)."""
+    """Returns the task of a recipe; `row` has what is known about it (family, level, split, instruction)."""
     row = row or {}
     source = prepared.source
     broken = broken_files(source, steps)
@@ -61,7 +62,7 @@ def make_task(
 
 
 class Rebuilder:
-    """Tasks of the rows of a manifest."""
+    """Maker of tasks from the rows of a manifest."""
 
     def __init__(self, sources: Sources, suites: Mapping[str, Suite]) -> None:
         self.sources = sources
@@ -69,7 +70,8 @@ class Rebuilder:
         self.prepared: dict[str, Prepared] = {}
 
     def materialise(self, row: Mapping) -> Task:
-        """The task of a row; a `RebuildError` with a reason code if this machine gets other bytes."""
+        """Returns the task of a row; raises RebuildError if the source is missing, or if this machine gets other
+        files."""
         suite = self.suites.get(row["suite"])
         if suite is None:
             raise RebuildError("no_suite", f"the manifest has no suite {row['suite']!r}: is it complete?")

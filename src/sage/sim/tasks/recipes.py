@@ -1,4 +1,5 @@
-"""What a manifest stores of a bug: operators and places, no code. The source and the hash of the result do the rest."""
+"""Recipes of bugs, which manifests store: operators and places, without code. The source and the hash of the result do
+the rest."""
 
 from __future__ import annotations
 
@@ -14,17 +15,19 @@ Step = Mapping[str, str | int]
 
 @lru_cache(maxsize=256)
 def all_edits(source: str) -> tuple[Edit, ...]:
-    """Mutations and omissions of a source."""
+    """Returns the mutations and omissions of a source."""
     return (*edits(source), *omissions(source))
 
 
 def step_of(path: str, source: str, edit: Edit) -> dict[str, str | int]:
-    """An edit without its text: which of those with its operator at its place."""
+    """Returns an edit of a source without its text: its operator, its place, and its number among the edits of that
+    operator there."""
     same = [other for other in all_edits(source) if (other.operator, other.start) == (edit.operator, edit.start)]
     return {"path": path, "operator": edit.operator, "start": edit.start, "choice": same.index(edit)}
 
 
 def edit_of(source: str, step: Step) -> Edit:
+    """Returns the edit that a step means; raises UnknownSourceError if the source has no such edit."""
     same = [edit for edit in all_edits(source) if (edit.operator, edit.start) == (step["operator"], step["start"])]
     choice = int(step["choice"])
     if choice >= len(same):
@@ -35,7 +38,7 @@ def edit_of(source: str, step: Step) -> Edit:
 
 
 def broken_files(source: Source, steps: Sequence[Step]) -> dict[str, bytes]:
-    """The files that a recipe changes, as it leaves them."""
+    """Returns the files that a recipe changes, with its changes."""
     changed: dict[str, bytes] = {}
     for path in dict.fromkeys(str(step["path"]) for step in steps):
         here = [step for step in steps if step["path"] == path]

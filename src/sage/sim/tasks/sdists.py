@@ -1,6 +1,7 @@
-"""Source archives that tasks are made from: permissive licences, pure Python, tests inside, pinned by hash.
+"""Pinned source archives that tasks are made from, with permissive licences, pure Python, and tests inside.
 
-Chosen because their own tests pass with pytest, Hypothesis, attrs and sortedcontainers and nothing else installed.
+All were chosen because their own tests pass with pytest, Hypothesis, attrs and sortedcontainers and nothing else
+installed.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Sdist:
-    """An archive: what is taken out of it as code and what as tests."""
+    """A pinned archive; `roots` are taken out of it as code, `tests` as tests."""
 
     version: str
     file: str

@@ -1,4 +1,4 @@
-"""Programs with their own tests: pinned source archives, unpacked in memory and never built, synthetic families, and
+"""Programs with their own tests: pinned source archives (unpacked in memory and never built), synthetic families, and
 modules of this Python."""
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ HIDDEN_SHARE = 0.45
 
 
 class UnknownSourceError(ValueError):
-    """A source that this machine cannot rebuild: the sentence says why."""
+    """A source that this machine cannot rebuild; the message says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """A way in which a synthetic source is broken: its kind, and the files as it leaves them."""
+    """A way in which a synthetic source is broken: its kind, and the changed files."""
 
     operator: str
     changes: Mapping[str, bytes]
@@ -79,7 +79,8 @@ def is_test_file(path: str) -> bool:
 
 
 def package_source(name: str, cache: Path, indexes: list[str] | None = None) -> Source:
-    """A package of the table, with the paths of its archive: `src/` is dropped, what is neither code nor test too."""
+    """Returns a package of SDISTS, with the paths of its archive without `src/`, and without files that are neither
+    code nor tests; raises UnknownSourceError or FetchError if it cannot be had."""
     if name not in SDISTS:
         raise UnknownSourceError(f"there is no package {name!r} in the table: it has {', '.join(sorted(SDISTS))}")
     sdist = SDISTS[name]
@@ -101,7 +102,8 @@ def package_source(name: str, cache: Path, indexes: list[str] | None = None) -> 
 
 
 def members(archive: bytes) -> Iterator[tuple[str, bytes]]:
-    """Plain files of a source archive below its top folder, without links, devices, and paths that leave it."""
+    """Yields path and content of the plain files of a source archive below its top folder, without links, devices,
+    large files, and paths that leave it; raises UnknownSourceError if they are too many bytes."""
     size = 0
     with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as tar:
         for member in tar:
@@ -119,7 +121,8 @@ def members(archive: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def synthetic_source(family: str, seed: int) -> Source:
-    """A program of a family of this package."""
+    """Returns the program of a synthetic family with this seed; raises UnknownSourceError if there is no such
+    family."""
     if family not in FAMILIES:
         raise UnknownSourceError(f"there is no family {family!r}: there are {', '.join(FAMILIES)}")
     faults: tuple[Fault, ...] = ()
@@ -146,7 +149,8 @@ def synthetic_source(family: str, seed: int) -> Source:
 
 
 def stdlib_source(module: str) -> Source:
-    """A module of this Python under another name, with its tests."""
+    """Returns a module of this Python's library under another name, with its tests; raises UnknownSourceError if it is
+    not in the table, NoTestsError if Python has no tests of it."""
     if module not in MODULES:
         raise UnknownSourceError(f"the module {module!r} is not in the table: it has {', '.join(MODULES)}")
     files, tests = stdlib_files(module)
@@ -169,7 +173,7 @@ def encoded(files: Mapping[str, str]) -> dict[str, bytes]:
 
 
 class Sources:
-    """All sources by name: `toolz`, `stdlib/textwrap`, or `intervals:7`, a program of a family. What was read is kept."""
+    """All sources by name, each read once: `toolz`, `stdlib/textwrap`, or `intervals:7`, a program of a family."""
 
     def __init__(self, cache: Path, indexes: list[str] | None = None) -> None:
         self.cache = cache

@@ -1,4 +1,4 @@
-"""Splits of tasks: whole packages, whole operators and a whole family are never trained on."""
+"""Splits of tasks; whole packages, whole operators and a whole family are never trained on."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ VALIDATION, TEST_IID = 0.1, 0.1  # shares of functions
 
 
 def share_of(text: str) -> float:
-    """A number from 0 to 1 that depends on the text only."""
+    """Returns a number from 0 to 1 that depends on the text only."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) / 2**64
 
 
 def split_of(row: Mapping) -> str:
-    """The split of a task: by family, package and operators, then by the function that is broken."""
+    """Returns the split of a task's row: by family, package and operators, then by the function that is broken."""
     if row["package"] == TEST_FAMILY:
         return "test_family"
     if share_of(f"package {row['package']}") < TEST_PACKAGES:

@@ -1,4 +1,4 @@
-"""Operators that edit a statement. Each gives (start, end, replacement) for the edits of one node."""
+"""Operators that edit a statement. Each yields (start, end, replacement), in bytes, for the edits of one node."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ REMOVABLE = (ast.Return, ast.Raise, ast.Continue, ast.Break, ast.AugAssign, ast.
 
 
 def removed_statement(node: ast.AST, text: SourceText, variables: tuple[str, ...]) -> Iterator[Replacement]:
-    """Calls, and assignments that do not bind a name: removing a binding only shows a NameError."""
+    """Yields `pass` in place of a call, a return or the like, or an assignment that binds no name; removing a binding
+    only shows a NameError."""
     called = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
     stored = isinstance(node, ast.Assign) and not any(isinstance(target, ast.Name) for target in node.targets)
     if isinstance(node, ast.stmt) and (called or stored or isinstance(node, REMOVABLE)):
@@ -38,7 +39,7 @@ def removed_statement(node: ast.AST, text: SourceText, variables: tuple[str, ...
 
 
 def early_return(node: ast.AST, text: SourceText, variables: tuple[str, ...]) -> Iterator[Replacement]:
-    """A return before the last statement of a function or of a loop in it."""
+    """Yields a return before the last statement of a function, or of a loop in it."""
     if isinstance(node, (*FUNCTIONS, ast.For, ast.While)) and variables:
         body = node.body[1:] if isinstance(node, FUNCTIONS) and docstring_of(node) else node.body
         last = body[-1] if body else None
@@ -59,7 +60,7 @@ def loop_control(node: ast.AST, text: SourceText, variables: tuple[str, ...]) ->
 
 
 def lost_accumulation(node: ast.AST, text: SourceText, variables: tuple[str, ...]) -> Iterator[Replacement]:
-    """`x += y` as `x = y`, and the other way round in loops."""
+    """Yields `x = y` for `x += y`, and the reverse in loops."""
     if isinstance(node, ast.AugAssign) and type(node.op) in ARITHMETIC:
         pattern = re.compile(re.escape(ARITHMETIC[type(node.op)][0].encode()) + b"=")
         yield replaced_operator(text, node.target, node.value, pattern, "=")

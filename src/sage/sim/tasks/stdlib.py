@@ -1,7 +1,7 @@
-"""Modules of this Python's standard library that have tests of their own, under another name.
+"""Modules of this Python's standard library that have tests of their own, copied under another name.
 
-Python, pytest and the sandbox use the original, so the copy that a task breaks lives in a package, and the tests import it
-from there. Tasks of them can be rebuilt with the same version of Python only.
+Python, pytest and the sandbox use the original, so the copy that a task breaks lives in a package, and the tests import
+it from there. Their tasks can be rebuilt with the same version of Python only.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ MODULES = (
 
 
 class NoTestsError(ValueError):
-    """A Python without the tests of its library: the sentence names the module."""
+    """A Python without the tests of its library; the message names the module."""
 
 
 def stdlib_files(module: str, folder: Path | None = None) -> tuple[dict[str, bytes], str]:
-    """The files of a module and its tests, and the path of the test file."""
+    """Returns the files of a module and its tests, and the path of the test file; raises NoTestsError if this Python
+    lacks them."""
     library = folder or Path(sysconfig.get_path("stdlib"))
     code, tests = library / f"{module}.py", library / "test" / f"test_{module}.py"
     if not code.is_file() or not tests.is_file():
@@ -37,7 +38,7 @@ def stdlib_files(module: str, folder: Path | None = None) -> tuple[dict[str, byt
 
 
 def renamed_imports(text: str, module: str) -> str:
-    """The tests with imports of the copy."""
+    """Returns the text of tests with imports of the copy instead of the module."""
     name = re.escape(module)
     text = re.sub(rf"^(\s*)import {name}$", rf"\1from {PACKAGE} import {module}", text, flags=re.MULTILINE)
     return re.sub(rf"^(\s*)from {name} import ", rf"\1from {PACKAGE}.{module} import ", text, flags=re.MULTILINE)

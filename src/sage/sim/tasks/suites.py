@@ -1,4 +1,5 @@
-"""Which tests belong to a module, which of them can be trusted, and which functions they call."""
+"""Suites of modules: the tests that belong to a module, those of them that can be trusted, and the functions that they
+call."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ class Suite:
         return f"{self.source}/{self.module}"
 
     def is_watched(self, function: str) -> bool:
-        """Whether a visible and a hidden test call a function: otherwise no bug in it makes a task."""
+        """Returns whether a visible and a hidden test call a function; a bug in any other function makes no task."""
         callers = set(self.callers.get(function, ()))
         return bool(callers & self.visible.keys() and callers & self.hidden.keys())
 
@@ -75,7 +76,7 @@ class Suite:
 
 
 class Prepared:
-    """A source with its tests in both forms, made once."""
+    """A source with its tests in two forms, made once: as they grade, and as an agent may see them."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -94,16 +95,16 @@ class Prepared:
         self.flaky = flaky_tests(source)
 
     def graded_tree(self, tests: tuple[str, ...]) -> dict[str, bytes]:
-        """The source as it should be, with the tests that grade it."""
+        """Returns the unbroken source with the tests that grade it."""
         return self.others | {path: self.graded[path] for path in tests}
 
     def agent_tree(self, tests: tuple[str, ...]) -> dict[str, bytes]:
-        """The source with the tests that an agent may see."""
+        """Returns the unbroken source with the tests that an agent may see."""
         return self.others | {path: self.visible[path] for path in tests if path in self.visible}
 
 
 def flaky_tests(source: Source) -> frozenset[str]:
-    """Names of tests whose text shows that they depend on more than the code."""
+    """Returns the names of tests whose text shows that they depend on more than the code, such as time or threads."""
     found = set()
     for path in source.tests:
         try:
@@ -119,7 +120,8 @@ def flaky_tests(source: Source) -> frozenset[str]:
 
 
 def find_suites(backend: Backend, prepared: Prepared) -> list[Suite]:
-    """Suites of all modules that at least four trusted tests call, by a profiled run; their bases are not checked yet."""
+    """Returns the suites of all modules that at least four passing tests call, by a profiled run; their bases are not
+    checked yet."""
     report = profiled(backend, prepared)
     passed = {test: outcome for test, outcome in report.tests.items() if outcome.outcome == "passed"}
     sizes = Counter(test.split("::", 1)[0] for test in report.tests)
@@ -154,7 +156,8 @@ def find_suites(backend: Backend, prepared: Prepared) -> list[Suite]:
 
 
 def chosen_files(counts: Mapping[str, int], sizes: Mapping[str, int]) -> tuple[str, ...]:
-    """The files with the most tests that call a module, and further ones as long as there are few cases."""
+    """Returns the test file with the most tests that call a module, and further ones as long as they have at most
+    MOST_CASES cases together."""
     ranked = sorted(counts, key=lambda path: (-counts[path], path))
     files = ranked[:1]
     for path in ranked[1:MOST_TEST_FILES]:
@@ -164,7 +167,7 @@ def chosen_files(counts: Mapping[str, int], sizes: Mapping[str, int]) -> tuple[s
 
 
 def profiled(backend: Backend, prepared: Prepared) -> PytestReport:
-    """All tests, one file at a time, so that a file that hangs costs only itself."""
+    """Runs all tests, one file at a time, so that a file that hangs costs only itself; returns one report of them."""
     reports = [
         run_tests(backend, prepared.graded_tree((path,)), (path,), PROFILE_LIMITS, profile=True)
         for path in prepared.graded
@@ -176,7 +179,8 @@ def profiled(backend: Backend, prepared: Prepared) -> PytestReport:
 def trusted(
     prepared: Prepared, reports: list[PytestReport], files: tuple[str, ...]
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Test functions of which every case passed in every run, at most MOST_CASES in all: visible and hidden ones."""
+    """Returns the visible and the hidden test functions whose cases all passed in every run, with their numbers of
+    cases, at most MOST_CASES in all."""
     visible: dict[str, int] = {}
     hidden: dict[str, int] = {}
     cases = [report.cases() for report in reports]

@@ -1,7 +1,8 @@
-"""Composes a program and its tests out of a family: which parts it has, in which variants, in one module or several.
+"""Composition of a program and its tests from a family: the parts that it has, their variants, in one module or
+several.
 
-A family is a module of this folder. A function or class `name__variant` may stand for `name`; `arguments_name` draws the
-arguments of a call (for a class: those of the constructor and a list of method calls); `CHOICES` has the values of
+A family is a module of this folder. A function or class `name__variant` may stand for `name`; `arguments_name` draws
+the arguments of a call (for a class: those of the constructor and a list of method calls); `CHOICES` has the values of
 constants. Expected values come from running the composed program, which is code of this package, here.
 """
 
@@ -52,7 +53,7 @@ def names_in(node: ast.AST) -> set[str]:
 
 @dataclass(frozen=True)
 class Program:
-    """Files by path, of the package and of its tests."""
+    """A composed program: the files of its package and of its tests, by path."""
 
     package: str
     modules: dict[str, str]
@@ -60,7 +61,7 @@ class Program:
 
 
 def compose(name: str, seed: int) -> Program:
-    """The program with this seed: the same at every call."""
+    """Returns the program of a family with this seed, the same at every call."""
     family = read_family(name)
     rng = random.Random(f"{name}:{seed}")
     package = f"{name}_{rng.choice(PACKAGES)}"
@@ -98,7 +99,7 @@ def family_choices(family: Family) -> dict[str, tuple]:
 
 
 def take_part(family: Family, part: str, chosen: dict[str, Part], rng: random.Random) -> None:
-    """A part in one of its variants, and everything that it calls."""
+    """Adds a part, in one of its variants, and everything that it calls, to `chosen`."""
     if part in chosen or part not in family.parts:
         return
     variants = family.parts[part]
@@ -108,7 +109,7 @@ def take_part(family: Family, part: str, chosen: dict[str, Part], rng: random.Ra
 
 
 def closed(names: set[str], parts: dict[str, Part]) -> set[str]:
-    """The names and all that they call, so that the lower module needs nothing of the upper one."""
+    """Returns the names and all names that they call, so that the lower module needs nothing of the upper one."""
     found = set(names)
     while more := {other for name in found for other in names_in(parts[name]) if other in parts} - found:
         found |= more
@@ -138,7 +139,7 @@ def module_text(family: Family, parts: dict[str, Part], imported: list[str], con
 def draw_cases(
     family: Family, parts: dict[str, Part], constants: dict[str, object], roots: list[str], seed: int
 ) -> dict[str, list[tuple[str, list[str]]]]:
-    """Test files with the names and lines of their tests."""
+    """Returns test files by path, each with the names and lines of its tests."""
     drawn: dict = {"__name__": __name__}  # whose log is silent
     exec(compile(family.text.source, f"<{family.name}>", "exec"), drawn)
     drawn.update(constants)
@@ -170,7 +171,7 @@ def written(arguments: tuple) -> str:
 
 
 def asserted(text: str, program: dict, name: str, arguments: tuple, target: object = None) -> list[str]:
-    """The lines that hold what a call gives or raises."""
+    """Returns the lines of a test that assert what a call gives or raises."""
     function = program[name] if target is None else getattr(target, name)
     try:
         expected = function(*arguments)
@@ -182,7 +183,7 @@ def asserted(text: str, program: dict, name: str, arguments: tuple, target: obje
 
 
 def method_lines(root: str, program: dict, arguments: tuple) -> list[str]:
-    """The lines of a life of an object: its construction and calls of its methods."""
+    """Returns the lines of a test that construct an object and assert what calls of its methods give."""
     given, operations = arguments
     try:
         thing = program[root](*given)

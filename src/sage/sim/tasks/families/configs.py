@@ -105,7 +105,7 @@ if __name__ == "__main__":
 
 
 def write(kind: str, values: Values, order: random.Random) -> str:
-    """A settings file with comments, in one of the formats."""
+    """Returns a settings file with comments, in the format `kind`."""
     sections = list(values)
     order.shuffle(sections)
     if kind == "json":
@@ -127,7 +127,7 @@ def write(kind: str, values: Values, order: random.Random) -> str:
 
 
 def break_values(values: Values, rng: random.Random) -> tuple[str, Values]:
-    """One fault and its name."""
+    """Returns the name of one fault, drawn at random, and the settings that have it."""
     broken = {section: dict(keys) for section, keys in values.items()}
     section = rng.choice(sorted(broken))
     key = rng.choice(sorted(broken[section]))
@@ -157,7 +157,7 @@ def break_values(values: Values, rng: random.Random) -> tuple[str, Values]:
 
 
 def settings_files(seed: int) -> tuple[dict[str, str], dict[str, str], list[tuple[str, dict[str, str]]]]:
-    """Files of the service, its tests, and faults: each a name and the files that it changes."""
+    """Returns the files of the service, its tests, and its faults: for each a name and the files that it changes."""
     rng = random.Random(f"configs:{seed}")
     kind = rng.choice(FORMATS)
     chosen = sorted(rng.sample(sorted(SECTIONS), 3))
