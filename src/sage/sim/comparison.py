@@ -1,4 +1,4 @@
-"""Routers, heuristics and trained policies on the same unseen tasks: `sage sim bench`, as code."""
+"""Comparison of routers, heuristics and trained policies on the same unseen tasks: `sage sim bench`, as code."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ LABELS = {"kind": KIND, "data_source": "synthetic", "evidence": False}
 
 @dataclass
 class Comparison:
-    """Scores by policy; of several seeds also their interquartile mean, with a 95 % interval.
+    """Scores of policies by name; for several seeds of PPO also the interquartile mean of their normalised scores, with
+    a 95 % interval.
 
-    `band` has normalised scores for other correlations of a model's answers: the same policies, in other worlds. `over_static` is
-    the mean return of trained policies less that of the static router which is best on training tasks, with an interval over tasks.
+    `band` has normalised scores for other correlations of a model's answers. `over_static` is the mean return of
+    trained policies minus that of the static router which is best on training tasks, with an interval over tasks.
     """
 
     splits: tuple[str, ...]
@@ -51,13 +52,14 @@ class Comparison:
 
     @property
     def level(self) -> str:
-        """How the models that were asked are simulated."""
+        """Returns the kind of simulation that answers for the models."""
         return self.models["level"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Contest:
-    """Who is compared, on what, and with which models to ask. Routers and heuristics learn from train; the latter take a minute."""
+    """The policies, tasks and simulated models of a comparison. Routers and heuristics are fitted to the split train;
+    fitting the heuristics takes a minute."""
 
     policies: Mapping[str, Path]  # checkpoints by name
     tables: Path
@@ -77,7 +79,8 @@ class Contest:
         correlations: tuple[float, ...] = CORRELATIONS,
         heuristics: bool = True,
     ) -> Contest:
-        """Tables and models that are not given are those of the first checkpoint; models may be `invented`, too."""
+        """Returns a contest of checkpoints; tables and models that are None are those that the first checkpoint learned
+        with, and INVENTED as `models` means the invented ones. Raises FileReadError if such a file is gone."""
         first = load_policy(checkpoints[0]).config.env.kwargs if checkpoints else {}
         return cls(
             policies={f"PPO: {path}": path for path in checkpoints},
@@ -89,6 +92,7 @@ class Contest:
         )
 
     def run(self) -> Comparison:
+        """Plays all policies and returns their scores."""
         asked, tasks = open_models(self.models), load_packed(self.tables)
         train, unseen = tasks.of_split("train"), tasks.of_split(*self.splits)
         judge = Judge(unseen, asked)
@@ -112,7 +116,7 @@ class Contest:
 
 
 def play(judge: Judge, policies: Mapping[str, Chooser]) -> dict[str, Episodes]:
-    """What policies draw is the same each time."""
+    """Returns the episodes of each policy by name; random draws are the same at every call."""
     torch.manual_seed(0)
     return {name: judge.play(choose) for name, choose in policies.items()}
 
@@ -138,14 +142,16 @@ def best_static(train: Packed, models: Models) -> str:
 
 
 def difference(values: np.ndarray, against: str) -> dict:
-    """A mean over tasks with its 95 % interval."""
+    """Returns the mean of differences [tasks] with its 95 % interval; `against` names the policy that was
+    subtracted."""
     half = NORMAL_95 * values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
     mean = float(values.mean())
     return {"against": against, "difference": mean, "interval": [mean - float(half), mean + float(half)]}
 
 
 def learned_with(world: Mapping, name: str, option: str) -> Path | None:
-    """A file that a policy learned with, if it had one."""
+    """Returns the file that a policy learned with, by its name in the settings of the environment; None if it learned
+    with none. Raises FileReadError, which names the command-line option, if the file is gone."""
     if name not in world:
         return None
     path = Path(str(world[name]))
@@ -155,7 +161,7 @@ def learned_with(world: Mapping, name: str, option: str) -> Path | None:
 
 
 def format_comparison(found: Comparison) -> str:
-    """A table for people."""
+    """Returns the comparison as a table of text."""
     told = [
         f"{found.tasks} tasks of {', '.join(found.splits)}; chance gets {found.random:.1f}, full knowledge {found.full_knowledge:.1f}"
     ]

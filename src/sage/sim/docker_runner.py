@@ -1,4 +1,4 @@
-"""The promised path of `sage.sandbox.docker_runner`."""
+"""Re-export of `sage.sandbox.docker_runner` under a promised path."""
 
 from sage.sandbox.docker_runner import Container, Docker, Engine
 

@@ -1,4 +1,4 @@
-"""What this host can enforce: every backend is started, attacked and timed."""
+"""Examination of this host's sandboxes: every backend is started, attacked and timed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SAMPLE = {"test_sample.py": b"def test_one():\n    assert 1\n\n\ndef test_two():
 
 @dataclass
 class Diagnosis:
-    """Of one backend."""
+    """Findings on one backend; `problem` says why it cannot be used at all."""
 
     name: str
     problem: str = ""  # why it cannot be used at all
@@ -34,7 +34,7 @@ class Diagnosis:
         return not self.problem and bool(self.findings) and not self.escapes
 
     def groups(self) -> dict[str, tuple[int, int]]:
-        """How many attempts of each group were held, and how many there were."""
+        """Returns (attempts that were contained, all attempts) by group of attempts to escape."""
         names = dict.fromkeys(finding.attempt.group for finding in self.findings)
         escaped = [finding.attempt for finding in self.escapes]
         all_of = {name: [f.attempt for f in self.findings if f.attempt.group == name] for name in names}
@@ -42,7 +42,7 @@ class Diagnosis:
 
 
 def diagnoses() -> Iterator[Diagnosis]:
-    """One for each backend, as each is done."""
+    """Yields the diagnosis of each backend as soon as it is done."""
     for name, build in BACKENDS.items():
         try:
             backend = build()

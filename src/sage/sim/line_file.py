@@ -1,4 +1,4 @@
-"""Files of finished work: the settings in the first line, then a line of JSON for each thing that is done."""
+"""Files of finished work: settings in the first line, then a line of JSON for each finished item."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from sage.files import FileWriteError
 
 
 class LineFileError(ValueError):
-    """A file that belongs to other work: the sentence says what differs, and the fix."""
+    """A file that belongs to other work, or is in use; the message says what differs, and the fix."""
 
 
 class LineFile:
-    """Work that goes on where it was. A line is written whole, or it is cut when the file is opened again."""
+    """A file of finished items, in `lines`, to which work that goes on adds; a line that was not written whole is cut.
+    Raises LineFileError if the file has other settings."""
 
     def __init__(self, path: Path, settings: Mapping) -> None:
         self.path = path
@@ -45,7 +46,8 @@ class LineFile:
             os.truncate(path, len(whole))
 
     def add(self, values: Mapping) -> None:
-        """Writes a line to the disk; any thread may."""
+        """Appends a line and writes it to the disk; any thread may call it. Raises FileWriteError if the disk
+        refuses."""
         with self.guard:
             self.lines.append(dict(values))
             try:
@@ -64,7 +66,7 @@ def line_of(values: Mapping) -> bytes:
 
 
 def difference(written: object, wanted: Mapping) -> str:
-    """The first setting that is not the same."""
+    """Returns the first setting that differs, with both of its values."""
     if not isinstance(written, dict):
         return "it has none"
     name = next(name for name in (*wanted, *written) if written.get(name) != wanted.get(name))
@@ -73,7 +75,7 @@ def difference(written: object, wanted: Mapping) -> str:
 
 @contextmanager
 def held(path: Path) -> Iterator[None]:
-    """One process at a time writes to a file; another one is refused."""
+    """Locks a file while the block runs; raises LineFileError if another process has locked it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab") as file:
         try:

@@ -1,4 +1,5 @@
-"""Runs a policy on many tasks, in several sandboxes at a time. What is finished is in a file; a killed run goes on there."""
+"""Runs of a policy on many tasks, in several sandboxes at a time. Finished tasks are in a file, with which a killed run
+goes on."""
 
 from __future__ import annotations
 
@@ -23,10 +24,10 @@ MOST_IN_A_ROW = 5  # tasks whose sandboxes failed, then the run ends
 
 @dataclass
 class ParallelRun:
-    """One slot per sandbox; each takes the next task when it is free.
+    """A run with one thread for each sandbox, which takes the next task when it is free.
 
-    Every finished task is a line of `out`. One whose sandbox fails again and again stays open, and the next start tries it
-    again; a policy's failure is a result and is never tried again.
+    Every finished task is a line of `out`. A task whose sandbox fails again and again stays open, and the next start
+    tries it again; a policy's failure is a result and is never tried again.
     """
 
     rows: Sequence[Mapping]
@@ -45,7 +46,8 @@ class ParallelRun:
         self.ahead = iter([row for row in self.rows if row["id"] not in done])
 
     def run(self) -> None:
-        """To the end of all tasks. Whatever ends it before ends the open sandboxes too."""
+        """Runs all open tasks; an exception ends the open sandboxes and is raised. Raises SandboxError if the sandboxes
+        of MOST_IN_A_ROW tasks in a row failed."""
         self.show()
         with ThreadPoolExecutor(len(self.backends)) as pool:
             slots = [pool.submit(self.work, backend) for backend in self.backends]
@@ -70,7 +72,8 @@ class ParallelRun:
                 self.finish({**facts_of(task), **line})
 
     def tasks(self) -> Iterator[Task]:
-        """Tasks that nobody has taken, made when they are asked for."""
+        """Yields tasks that no thread has taken, each made when it is asked for; writes a line for a row that cannot be
+        run."""
         while not self.stop.is_set():
             with self.guard:
                 row = next(self.ahead, None)
@@ -83,7 +86,7 @@ class ParallelRun:
                 self.finish({"id": row["id"], "skipped": task})
 
     def made(self, row: Mapping) -> Task | str:
-        """The task of a row, or why it cannot be run."""
+        """Returns the task of a row, or the code of the reason why it cannot be run."""
         try:
             task = self.materialise(row)
         except RebuildError as error:
@@ -91,7 +94,7 @@ class ParallelRun:
         return task if can_be_seen(task) else "no_visible_tests"
 
     def line_of(self, backend: Backend, task: Task) -> dict | None:
-        """What came of a task; None if its sandboxes failed."""
+        """Returns the result of a task, as a line for `out`; None if its sandboxes failed, or the run was stopped."""
         reason = ""
         for retries in range(RETRIES + 1):
             watched = Watched(backend, self.deadline_s, self.stop)
@@ -129,7 +132,8 @@ class ParallelRun:
 
 
 def can_be_seen(task: Task) -> bool:
-    """Whether an agent has the tests that are called visible; some rows of older manifests name others."""
+    """Returns whether the task's files have all tests that are called visible; rows of older manifests may name
+    others."""
     return all(test.split("::")[0] in task.files for test in task.visible)
 
 
@@ -138,9 +142,10 @@ def facts_of(task: Task) -> dict:
 
 
 def outcome_of(backend: Backend, task: Task, solve: Solver) -> dict:
-    """What a policy did, and what all tests say of the files that it handed in.
+    """Returns the actions and cost of a policy on a task, and the grade of the files that it handed in.
 
-    `passes_visible` is what the policy itself could see: its own files with its own tests. `solved` is the grade.
+    `passes_visible` says whether its own files pass the visible tests, which the policy could see; `solved` is the
+    grade by all tests.
     """
     attempt = solve(backend, task)
     solved, passes_visible, reason = False, False, attempt.ended

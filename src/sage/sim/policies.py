@@ -1,4 +1,5 @@
-"""Who repairs a task: the known repair, nobody, a policy that plays the environment against real execution, or a program."""
+"""Policies that repair a task: the known repair, no repair, players of the environment against real execution, and
+programs."""
 
 from __future__ import annotations
 
@@ -18,12 +19,12 @@ class PolicyError(ValueError):
 
 
 class SkippedError(ValueError):
-    """A task that a policy cannot begin with; the reason is a code that reports count."""
+    """A task that a policy cannot begin with; the message is a code that reports count."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
-    """What somebody did to a task. Without files nothing was handed in, and `ended` says why."""
+    """A policy's work on one task; `files` is None if nothing was handed in, and `ended` says why."""
 
     files: Mapping[str, bytes] | None
     ended: str = "submit"
@@ -37,7 +38,7 @@ Solver = Callable[[Backend, Task], Attempt]
 
 @dataclass(frozen=True)
 class Named:
-    """A policy by its name; `facts` are what a result depends on."""
+    """A policy; `facts` are the settings that its results depend on."""
 
     solve: Solver
     facts: Mapping[str, object] = field(default_factory=dict)
@@ -55,9 +56,11 @@ FIXED = {"oracle": oracle, "noop": noop}
 
 
 def named(name: str, seed: int, *, models: Path | None = None, transcripts: Path | None = None) -> Named:
-    """A policy of this package, the one of a checkpoint, or somebody's program.
+    """Returns the policy with a name of this package, of a checkpoint's path, or of a program after `command:`; raises
+    PolicyError if the name or an option does not fit.
 
-    `models` is a file with those that a policy may ask in the environment. Transcripts can be kept of programs.
+    `models` is a file of models that the policy may ask in the environment; `transcripts` is a folder that gets the
+    calls of programs.
     """
     is_command = name.startswith(COMMAND)
     if models is not None and (is_command or name in FIXED):

@@ -1,4 +1,5 @@
-"""Routers as policies of the simulator: one model is asked once, a patch that passes is submitted, and nothing else is done."""
+"""Routers as policies of the simulator: one model is asked once, a patch that passes the visible tests is submitted,
+and nothing else is done."""
 
 from __future__ import annotations
 
@@ -23,12 +24,13 @@ REPEATS = 5
 
 
 def category_of(features: Tensor) -> Tensor:
-    """The most frequent error of the failing tests, as an index."""
+    """Returns the index in CATEGORIES of the most frequent error of the failing tests; `features` [..., features] are a
+    task's."""
     return features[..., FIRST_ERROR : FIRST_ERROR + len(CATEGORIES)].argmax(-1)
 
 
 def routed(tiers: Tensor) -> Chooser:
-    """Asks the tier of each category."""
+    """Returns a policy that asks the tier of each task's category; `tiers` [categories] are indices."""
 
     def choose(obs: dict[str, Tensor]) -> Tensor:
         ask = rules.ASK + 2 * tiers.to(obs["task"].device)[category_of(obs["task"])]
@@ -44,7 +46,7 @@ def static_router(tier: int) -> Chooser:
 
 
 def learned_router(tasks: Packed, models: Models | None = None, seed: int = 0) -> Chooser:
-    """sage's category table, learned from what every tier does on training tasks."""
+    """Returns a policy that follows sage's category table, learned from the returns of every tier on training tasks."""
     contexts, rewards = outcomes(tasks, models, seed)
     policy = table_from_outcomes(contexts, rules.TIERS, rewards)
     asked = contexts_of(CATEGORIES, CATEGORIES)
@@ -53,7 +55,8 @@ def learned_router(tasks: Packed, models: Models | None = None, seed: int = 0) -
 
 
 def outcomes(tasks: Packed, models: Models | None, seed: int) -> tuple[Contexts, np.ndarray]:
-    """Every tier on every task, some times: the return of asking it and submitting what passes."""
+    """Returns the contexts of all tasks, each REPEATS times, and rewards [contexts, tiers]: the return of asking a tier
+    and submitting a patch that passes."""
     dynamics = SoftwareTaskDynamics(tasks, models, shaping=False)
     uniform = draws(tasks, REPEATS, seed)
     state = split(dynamics.initial(uniform))

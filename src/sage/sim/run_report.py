@@ -1,4 +1,4 @@
-"""What a run of tasks came to: counts over its lines."""
+"""Report of a run of tasks: counts and means over its lines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ GROUPS = ("split", "level", "family")
 
 
 def report_of(lines: Sequence[Mapping], left_open: Mapping[str, str]) -> dict:
-    """Counts and means; tasks that were skipped or left open are counted by reason and are in no other number."""
+    """Returns counts and means over the lines of a run; tasks that were skipped or left open are counted by reason
+    only."""
     run = [line for line in lines if "skipped" not in line]
     played = [line for line in run if "cost" in line]
     visible = [line for line in played if line["passes_visible"]]
@@ -36,7 +37,7 @@ def report_of(lines: Sequence[Mapping], left_open: Mapping[str, str]) -> dict:
 
 
 def asked_models(line: Mapping) -> bool:
-    """Whether a simulated model took part, also by an escalation."""
+    """Returns whether a simulated model took part in an episode, also by an escalation."""
     return any(action.startswith(("ask", "escalate")) for action in line["actions"])
 
 
@@ -60,7 +61,7 @@ def mean(numbers: Iterable[float]) -> float | None:
 
 
 def report_lines(report: Mapping) -> Iterator[str]:
-    """For people."""
+    """Yields the report as lines of text."""
     tasks, solved = report["tasks"], report["solved"]
     share = f" ({solved / tasks:.1%})" if tasks else ""
     asked = report["solved_with_models"]

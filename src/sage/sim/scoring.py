@@ -1,4 +1,4 @@
-"""How good policies are on tasks that they have not seen, between chance and full knowledge."""
+"""Scores of policies on tasks that they have not seen, between chance and full knowledge."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REPEATS = 20  # of every task, with other draws of what models answer
 
 @dataclass(frozen=True)
 class Score:
-    """Of a policy on some tasks. `normalised` is 0 for chance and 1 for somebody who knows every outcome beforehand."""
+    """Means over the episodes of a policy; `normalised` is 0 for chance and 1 for full knowledge of every outcome."""
 
     episode_return: float
     solved: float
@@ -38,7 +38,8 @@ class Score:
 
 
 class Judge:
-    """Plays policies on the same tasks with the same draws, and knows what chance and full knowledge get there."""
+    """Evaluator that plays policies on the same tasks with the same draws; `random` and `full_knowledge` are the mean
+    returns of the two ends of its scale."""
 
     def __init__(
         self,
@@ -58,11 +59,11 @@ class Judge:
         )
 
     def score(self, choose: Chooser, dynamics: SoftwareTaskDynamics | None = None) -> Score:
-        """`dynamics` replaces what the policy sees, for controls."""
+        """Returns the score of a policy; `dynamics` replaces the environment that the policy sees, for controls."""
         return self.score_of(self.play(choose, dynamics))
 
     def play(self, choose: Chooser, dynamics: SoftwareTaskDynamics | None = None) -> Episodes:
-        """Every draw of every task."""
+        """Returns the episodes of a policy, one for every draw of every task."""
         return episodes_of(choose, dynamics or self.dynamics, self.uniform)
 
     def score_of(self, played: Episodes) -> Score:
@@ -72,7 +73,8 @@ class Judge:
 
 
 def constant(action: int) -> Chooser:
-    """One action whenever it is allowed; then what was repaired is submitted, and otherwise it stops."""
+    """Returns a policy that takes one action whenever it is allowed; it submits as soon as no test fails, and stops if
+    the action is forbidden."""
 
     def choose(obs: dict[str, Tensor]) -> Tensor:
         mask = obs["action_mask"] > 0
@@ -84,17 +86,18 @@ def constant(action: int) -> Chooser:
 
 
 def best_constant(judge: Judge) -> tuple[int, Score]:
-    """The best action to do always, by hindsight on the judge's own tasks."""
+    """Returns the action that is best to take always, by hindsight on the judge's own tasks, and its score."""
     found = {action: judge.score(constant(action)) for action in range(rules.INSPECT)}
     best = max(found, key=lambda action: found[action].episode_return)
     return best, found[best]
 
 
 def tuned_heuristic(tasks: Packed, models: Models | None = None) -> Heuristic:
-    """The best heuristic on training tasks, which may ask models."""
+    """Returns the heuristic that is best on training tasks and may ask models."""
     return tuned(tasks, SoftwareTaskDynamics(tasks, models, shaping=False))
 
 
 def ochiai(tasks: Packed, models: Models | None = None) -> Heuristic:
-    """Trials by suspicion, then escalation; how many is tuned on training tasks."""
+    """Returns the heuristic that is best on training tasks and asks no models: trials by suspicion, then escalation or
+    a stop."""
     return tuned(tasks, SoftwareTaskDynamics(tasks, models, shaping=False), models=False)

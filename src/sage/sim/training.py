@@ -1,4 +1,4 @@
-"""Trains PPO on compiled tasks: `sage sim train`, as code."""
+"""Training of PPO on compiled tasks: `sage sim train`, as code."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ ALGORITHM = pointer_ppo.NAME  # importing it makes it known
 def training_config(
     tables: Path, *, models: Path | None = None, seed: int = 0, settings: Sequence[str] = ()
 ) -> RunConfig:
-    """The preset on some compiled tasks; `settings` are `section.field=value`. It is evaluated on the split val, unshaped."""
+    """Returns the preset for some compiled tasks, with `settings` such as `section.field=value`; the policy is
+    evaluated on the split val, without shaping and outages."""
     values = yaml.safe_load(PRESET.read_text(encoding="utf-8"))
     world = {"tables": str(tables)} | ({} if models is None else {"models": str(models)})
     values["env"]["kwargs"] |= world
@@ -48,9 +49,10 @@ def train(
     settings: Sequence[str] = (),
     progress: bool = True,
 ) -> Agent:
-    """A trained agent. `out` has its checkpoints; a run that is there goes on, until `steps`, if its settings are these.
+    """Returns an agent that was trained for `steps` (None: the preset's), with checkpoints in `out`; a run that is
+    there goes on. Raises ValueError if that run has other settings.
 
-    `models` is a file of `sage sim fit-models`; those that are asked are invented if there is none.
+    `models` is a file of `sage sim fit-models`; None means the invented models.
     """
     length = [] if steps is None else [f"training.total_timesteps={steps}"]
     config = training_config(tables, models=models, seed=seed, settings=[*length, *settings])
@@ -67,7 +69,8 @@ def train(
 
 
 def load_policy(path: Path) -> Agent:
-    """The agent of a checkpoint or a run directory."""
+    """Returns the agent of a checkpoint or a run directory, on the CPU; raises PolicyError if it was trained on
+    something else than software tasks."""
     agent = load(path, trust=["sage"], device="cpu")
     seen = SoftwareTaskDynamics(packed([])).spec
     if (agent.spec.obs, agent.spec.action) != (seen.obs, seen.action):
@@ -76,7 +79,8 @@ def load_policy(path: Path) -> Agent:
 
 
 def acting(agent: Agent, *, explore: bool = True) -> Chooser:
-    """Actions drawn from the policy, as it learned, or its best ones."""
+    """Returns a policy that draws its actions from the agent as in training, or takes the most probable ones if not
+    `explore`."""
 
     @torch.no_grad()
     def choose(obs: dict[str, Tensor]) -> Tensor:

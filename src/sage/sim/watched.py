@@ -12,15 +12,16 @@ from sage.sandbox.counted import CountingBackend
 
 
 class InfrastructureError(Exception):
-    """A sandbox failed, which says nothing about the task or the policy."""
+    """Failure of a sandbox, or the end of the run, which says nothing about the task or the policy."""
 
 
 class DeadlineError(Exception):
-    """A task took longer than it may."""
+    """A task that took longer than it may."""
 
 
 class Watched(CountingBackend):
-    """A sandbox for one attempt at a task: nothing runs beyond the deadline, and what fails by itself is told apart."""
+    """A sandbox for one attempt at a task: `run` raises DeadlineError at the deadline, and InfrastructureError if the
+    sandbox itself fails."""
 
     def __init__(self, backend: Backend, deadline_s: float, stop: Event) -> None:
         super().__init__(backend)
@@ -43,7 +44,8 @@ class Watched(CountingBackend):
         return result
 
     def left(self) -> float:
-        """Seconds until the deadline; raises if there are none, or if the run was stopped."""
+        """Returns the seconds until the deadline; raises DeadlineError if there are none, InfrastructureError if the
+        run was stopped."""
         self.check_stop()
         left = self.deadline - time.monotonic()
         if left <= 0:

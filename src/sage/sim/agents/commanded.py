@@ -1,4 +1,4 @@
-"""The policy of somebody's program: it gets a task as lines of JSON, and answers with calls of tools."""
+"""Policies of programs: a program gets a task as lines of JSON, and answers with calls of tools."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ DEADLINE_S = 600.0  # for whoever runs an agent without a deadline of their own
 
 
 def commanded(command: str, transcripts: Path | None = None, budget: Budget | None = None) -> Named:
-    """Starts the command once for every task. With `transcripts`, a folder gets what was called, a file for every task."""
+    """Returns a policy that starts the command once for every task; `transcripts` is a folder that gets a file of calls
+    for every task, and None keeps none. Raises PolicyError if the program is not there."""
     words = words_of(command)
     budget = budget or Budget()
 
@@ -41,7 +42,8 @@ def commanded(command: str, transcripts: Path | None = None, budget: Budget | No
 
 
 def converse(words: Sequence[str], episode: TextEpisode, watched: Watched) -> str:
-    """To the end of the episode, of the agent or of its time; says how it ended, if not by the agent's own call."""
+    """Runs an agent until its episode, its process or its time ends; returns '' if the episode ended, otherwise how the
+    agent ended."""
     start = {
         "protocol": PROTOCOL,
         "instruction": episode.task.instruction,
@@ -76,12 +78,13 @@ def words_of(command: str) -> list[str]:
 
 
 def hashes(words: Sequence[str]) -> dict[str, str]:
-    """Of the files that the command names, so that a run does not go on with another agent."""
+    """Returns the SHA-256 of every file that the command names, so that a run does not go on with another agent."""
     return {word: hashlib.sha256(Path(word).read_bytes()).hexdigest() for word in words if Path(word).is_file()}
 
 
 class Transcript:
-    """A file of what was called, written line by line, so that it is there for a task that was ended; or no file."""
+    """A file of calls, written line by line, so that it is complete also for a task that was cut short; nothing is
+    written if the path is None."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path

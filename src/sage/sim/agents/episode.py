@@ -1,4 +1,4 @@
-"""One task in the hands of an agent that reads text and calls tools: what it did is executed, counted and kept."""
+"""One task for an agent that reads text and calls tools: every call is executed, charged and kept."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ KEPT_ARGUMENT = 2_000  # characters of a call that cannot be read, in the transc
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """What an agent may do: as much as a policy in `sage/SoftwareTask-v0`."""
+    """Limits of an episode: the number of calls, and the cost in the currency of the rules; by default those of
+    `sage/SoftwareTask-v0`."""
 
     calls: int = rules.HORIZON
     spent: float = rules.MOST_SPENT  # then it can only hand in or give up
@@ -33,7 +34,7 @@ class Budget:
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """A call as it was made, what it was answered, and what it cost, with what the agent paid for models before it."""
+    """A call of a tool: its arguments, its answer, and its cost, with what the agent paid for models before it."""
 
     tool: str
     arguments: object
@@ -47,7 +48,7 @@ class Call:
 
 
 class TextEpisode:
-    """A task, its files as the agent left them, and what is left of the budget.
+    """A task in progress: its files as the agent left them, its calls so far, and the rest of its budget.
 
     Example:
         >>> episode = TextEpisode(backend, task)
@@ -74,8 +75,9 @@ class TextEpisode:
         self.ended = ""  # submit, stop, or horizon: no calls are left
 
     def call(self, name: object, arguments: object = None, *, cost: object = 0.0) -> str:
-        """Calls a tool; `arguments` are a mapping, or the JSON text of one. A call that cannot be made is answered by a sentence
-        that begins with Error. `cost` is what the agent paid for models before this call, in the currency of the rules."""
+        """Calls a tool and returns its answer, or a sentence that begins with Error if the call cannot be made.
+        `arguments` are a mapping or its JSON text; `cost` is what the agent paid for models before this call, in the
+        currency of the rules."""
         paid = amount(cost)
         try:
             if paid is None:
@@ -91,7 +93,8 @@ class TextEpisode:
         return text
 
     def act(self, message: str) -> str:
-        """Calls the tool of a JSON text: {"tool": "read_file", "arguments": {"path": "calc.py"}, "cost": 0.3}."""
+        """Calls the tool of a JSON text such as {"tool": "read_file", "arguments": {"path": "calc.py"}, "cost": 0.3},
+        and returns its answer."""
         try:
             values = tools.parsed(message, "a call")
         except ToolError:
@@ -101,7 +104,8 @@ class TextEpisode:
         return self.call(values["tool"], values.get("arguments"), cost=values.get("cost", 0.0))
 
     def refuse(self, sentence: str, name: str, arguments: object, paid: float = 0.0) -> str:
-        """Nothing is done, which costs as much as what the mask of a policy forbids."""
+        """Returns the error of a call that is not made, and charges rules.COST_FORBIDDEN for it; charges nothing if the
+        task has ended."""
         if self.ended:
             return f"Error: the task has ended ({self.ended}), and nothing was done."
         seen = arguments[:KEPT_ARGUMENT] if isinstance(arguments, str) else arguments
@@ -160,7 +164,8 @@ class TextEpisode:
 
     @property
     def observation(self) -> str:
-        """All that an agent needs to know to go on, if it remembers nothing."""
+        """Returns a text of the task, its files, the last result and the budget, which is enough to go on without any
+        memory."""
         last = self.transcript[-1] if self.transcript else None
         told = f"# Result of {last.action}\n\n{last.text}" if last else "Nothing was called yet."
         ended = f"\n\nThe task has ended ({self.ended})." if self.ended else ""
@@ -171,7 +176,7 @@ class TextEpisode:
         )
 
     def state(self) -> dict[str, object]:
-        """The same for programs."""
+        """Returns the last answer, the observation and the budget as a mapping, for programs."""
         return {
             "text": self.transcript[-1].text if self.transcript else "",
             "refused": bool(self.transcript) and self.transcript[-1].refused,
@@ -183,7 +188,8 @@ class TextEpisode:
         }
 
     def attempt(self, ended: str = "") -> Attempt:
-        """For grading; `ended` says why an episode did not end by itself."""
+        """Returns the attempt for grading, with files only if they were submitted; `ended` says why an episode did not
+        end by itself."""
         return Attempt(
             files=self.workspace.files if self.ended == "submit" else None,
             ended=self.ended or ended,
@@ -193,6 +199,6 @@ class TextEpisode:
 
 
 def amount(value: object) -> float | None:
-    """What was paid, if it can be that."""
+    """Returns a cost as a float; None unless it is a number from 0 and below MOST_COST."""
     known = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < MOST_COST
     return float(value) if known else None

@@ -20,13 +20,15 @@ LONGEST_LINE = 4_000_000  # bytes
 
 
 class AgentEndedError(Exception):
-    """The process ended, or said nothing that could be read."""
+    """An agent's process that ended, closed its output, or wrote a line that is too long."""
 
 
 class AgentProcess:
-    """Runs with the rights of whoever started it; only what it asks for is run in a sandbox. Ends with the block.
+    """A running agent, to be used in a `with` block, at whose end it ends. It has the rights of the user who started
+    it; only its tool calls run in a sandbox.
 
-    Its standard error is ours. Everything that it started and that stayed in its session ends with it.
+    Its standard error is that of this process. Every process that it started and that stayed in its session ends with
+    it.
     """
 
     def __init__(self, words: Sequence[str]) -> None:
@@ -45,6 +47,8 @@ class AgentProcess:
         self.rest = b""
 
     def tell(self, values: Mapping[str, object], watched: Watched) -> None:
+        """Writes the values as a line of JSON; raises AgentEndedError if the agent has ended, DeadlineError at the
+        deadline."""
         content = json.dumps(values).encode() + b"\n"
         while content:
             try:
@@ -55,7 +59,8 @@ class AgentProcess:
                 raise AgentEndedError(self.how_it_ended()) from error
 
     def answer(self, watched: Watched) -> str:
-        """The next line that is not empty."""
+        """Returns the agent's next line that is not empty; raises AgentEndedError if none comes, DeadlineError at the
+        deadline."""
         while True:
             line, newline, rest = self.rest.partition(b"\n")
             if newline:

@@ -1,4 +1,5 @@
-"""What tools run in a sandbox, as text: tests, a search, and a ranking of lines. What was run leaves nothing in the files."""
+"""Tools that run in a sandbox and answer with text: tests, a search, and a ranking of lines. They leave the files as
+they are."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ SECONDS = re.compile(r" in \d+\.\d+s\b")  # differ from run to run
 
 
 def selected(task: Task, names: Sequence[str]) -> list[str]:
-    """The visible tests that are meant by ids, functions or files."""
+    """Returns the visible tests that the names (ids, functions or files) mean, all of them if there are no names;
+    raises ToolError if a name fits none."""
     chosen: list[str] = []
     for name in names:
         wanted = name.split("[", 1)[0]
@@ -40,7 +42,7 @@ def selected(task: Task, names: Sequence[str]) -> list[str]:
 
 
 def tests_told(backend: Backend, task: Task, files: Files, chosen: Sequence[str]) -> str:
-    """Which tests pass, and pytest's account of the others."""
+    """Runs the chosen tests and returns which of them failed, with pytest's output."""
     targets = [path for path in task.visible_tests if any(test.startswith(f"{path}::") for test in chosen)]
     report = run_tests(backend, files, targets, limits_of(task), only=chosen, options=SHOWN)
     text = SECONDS.sub("", report.result.out.decode(errors="replace")).strip()
@@ -59,7 +61,8 @@ def summary(task: Task, report: PytestReport, chosen: Sequence[str]) -> str:
 
 
 def matches(backend: Backend, files: Files, pattern: str) -> str:
-    """Lines that match, found in a sandbox."""
+    """Returns the lines that match a regular expression, found in a sandbox; raises ToolError if the pattern is not
+    valid or takes too long."""
     try:
         pattern.encode()
     except UnicodeEncodeError:
@@ -79,7 +82,8 @@ def matches(backend: Backend, files: Files, pattern: str) -> str:
 
 
 def suspects_told(backend: Backend, task: Task, files: Files) -> str:
-    """The lines that failing tests run, the most suspicious first."""
+    """Returns the lines that failing tests run, the most suspicious first, as text; raises ToolError if the tests
+    cannot be traced."""
     now = replace(task, files=files)
     try:
         found = spectrum(backend, now)
@@ -98,7 +102,8 @@ def suspects_told(backend: Backend, task: Task, files: Files) -> str:
 
 
 def ranking(task: Task, found: Spectrum, failed: Sequence[str]) -> list[tuple[tuple[str, int], tuple[float, ...]]]:
-    """Lines with their looks, as statements are ranked for policies."""
+    """Returns ((path, line), looks) of the lines that failing tests run, ranked as statements are ranked for
+    policies."""
     ran = {place for test in failed for place in found.lines.get(test, ()) if may_change(task, place[0])}
     looks = {place: looks_of(place, found, failed, list(task.visible)) for place in ran}
     return sorted(looks.items(), key=lambda one: (*(-look for look in one[1]), one[0]))

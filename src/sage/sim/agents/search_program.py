@@ -1,4 +1,5 @@
-"""Finds lines by a regular expression: a program for sandboxes, where an expression that never ends is ended."""
+"""Program that finds lines by a regular expression; it runs in a sandbox, whose limits end an expression that never
+ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Software tasks as a gymnasium environment of texts: `gymnasium.make("sage/SoftwareText-v0", split="train")`."""
+"""Gymnasium environment of software tasks as texts: `gymnasium.make("sage/SoftwareText-v0", split="train")`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ MOST_SAID = 20_000
 
 
 class SoftwareTextEnv(gymnasium.Env[str, str]):
-    """One episode is one task, drawn from a split; an action is the JSON of a call, and `info` has the task's id.
+    """An environment whose episodes are tasks drawn from a split; an action is the JSON of a call, and `info` has the
+    task's id.
 
     Texts have ASCII only: other characters are shown as Python escapes them, and an action writes them as JSON does.
     """
@@ -54,7 +55,7 @@ class SoftwareTextEnv(gymnasium.Env[str, str]):
         self.action_space = spaces.Text(MOST_SAID, charset=string.printable)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-        """Begins a task; `options={"task": ID}` chooses it."""
+        """Begins a task and returns its observation and info; `options={"task": ID}` chooses the task."""
         super().reset(seed=seed)
         if self.backend is None:
             self.backend = choose.open_backend(self.sandbox)
@@ -63,7 +64,8 @@ class SoftwareTextEnv(gymnasium.Env[str, str]):
         return self.seen(self.episode), self.facts(self.episode)
 
     def next_task(self, wanted: str | None) -> Task:
-        """The task that is asked for, or one by chance of those that this machine can rebuild."""
+        """Returns the task with the id `wanted`, or, if it is None, a random one that this machine can rebuild; raises
+        ValueError if there is none."""
         if wanted is not None:
             if wanted not in self.rows:
                 raise ValueError(f"options: the task {wanted!r} is not one of the {len(self.rows)} tasks of the split")
@@ -103,6 +105,6 @@ class SoftwareTextEnv(gymnasium.Env[str, str]):
 
 
 def printable(text: str) -> str:
-    """With escapes for what is not printable ASCII."""
+    """Returns the text with escapes for all that is not printable ASCII."""
     ascii_only = text.encode("ascii", "backslashreplace").decode()
     return "".join(char if char in string.printable else f"\\x{ord(char):02x}" for char in ascii_only)

@@ -1,4 +1,4 @@
-"""The tools of an agent, described for models, and what calls of them cost."""
+"""The tools of an agent: their descriptions for models, their costs, and checks of their arguments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PATH = {"type": "string", "description": "Relative path of a file, such as packa
 
 
 class ToolError(ValueError):
-    """A call that is refused: the sentence is told to the agent, with the fix."""
+    """A call that is refused; the message tells the agent why, with the fix."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class Tool:
 
     @property
     def parameters(self) -> dict[str, object]:
-        """JSON Schema of the arguments."""
+        """Returns the JSON Schema of the arguments."""
         needed = {"required": list(self.required)} if self.required else {}
         return {"type": "object", "properties": dict(self.properties), **needed, "additionalProperties": False}
 
@@ -120,7 +120,7 @@ def validator_of(name: str) -> Draft202012Validator:
 
 
 class Description(TypedDict):
-    """A tool in words, with the JSON Schema of its arguments."""
+    """The name and description of a tool, with the JSON Schema of its arguments."""
 
     name: str
     description: str
@@ -139,7 +139,7 @@ class AnthropicTool(TypedDict):
 
 
 def descriptions() -> list[Description]:
-    """Names, descriptions and JSON Schemas, with the costs in words."""
+    """Returns the description of every tool, with its cost in words."""
     return [
         {
             "name": tool.name,
@@ -155,12 +155,12 @@ def cost_of(tool: Tool) -> str:
 
 
 def openai_tools() -> list[OpenAITool]:
-    """For `tools=` of a chat completion."""
+    """Returns all tools in the form of `tools=` of a chat completion."""
     return [{"type": "function", "function": one} for one in descriptions()]
 
 
 def anthropic_tools() -> list[AnthropicTool]:
-    """For `tools=` of a message."""
+    """Returns all tools in the form of `tools=` of a message."""
     return [
         {"name": one["name"], "description": one["description"], "input_schema": one["parameters"]}
         for one in descriptions()
@@ -168,7 +168,8 @@ def anthropic_tools() -> list[AnthropicTool]:
 
 
 def checked(name: object, arguments: object) -> tuple[Tool, dict]:
-    """The tool of a call and its arguments, which may be the JSON text that models write."""
+    """Returns the tool of a call and its arguments, which may be the JSON text that models write; raises ToolError if
+    there is no such tool, or if the arguments do not fit it."""
     if not isinstance(name, str) or name not in BY_NAME:
         close = get_close_matches(str(name)[:100], BY_NAME, n=1)
         hint = f"did you mean {close[0]}? " if close else ""

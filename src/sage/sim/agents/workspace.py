@@ -1,4 +1,4 @@
-"""Files in the hands of an agent: shown as text, and changed only where the agent may."""
+"""Files that an agent works on: shown as text, and changed only where the agent may."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_WRITTEN = 400_000  # bytes of a file
 
 
 class Workspace:
-    """Files that begin as they are given."""
+    """A copy of files that an agent reads and changes; `begun_with` has the files as they were given."""
 
     def __init__(self, files: Files, limits: Limits) -> None:
         self.begun_with = dict(files)
@@ -23,7 +23,7 @@ class Workspace:
         self.limits = limits  # of the sandbox that will take them
 
     def why_not_changed(self, path: str) -> str:
-        """Why a file must stay as it is; '' if it may be changed, or made."""
+        """Returns the reason why a file must stay as it is; '' if it may be changed or made."""
         return ""
 
     def listing(self) -> list[dict[str, object]]:
@@ -101,7 +101,7 @@ class Workspace:
             raise ToolError(f"{path!r} must stay as it is: {reason}")
 
     def put(self, path: str, content: str) -> None:
-        """A file that every sandbox takes, or a sentence."""
+        """Stores the content of a file; raises ToolError if a sandbox would not take the file."""
         try:
             data = content.encode()
         except UnicodeEncodeError:
@@ -119,7 +119,7 @@ class Workspace:
 
 
 class TaskWorkspace(Workspace):
-    """Files that begin as the task's, and change where a repair may."""
+    """The files of a task, which may be changed where a repair may."""
 
     def __init__(self, task: Task) -> None:
         super().__init__(task.files, limits_of(task))
@@ -133,7 +133,7 @@ class TaskWorkspace(Workspace):
 
 
 def shortened(text: str, most: int = MOST_SHOWN) -> str:
-    """The beginning and the end of a text that is too long."""
+    """Returns the text, without its middle if it has more than `most` characters."""
     if len(text) <= most:
         return text
     half = most // 2

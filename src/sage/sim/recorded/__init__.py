@@ -1,1 +1,1 @@
-"""Models as recorded outcomes say: fitted or replayed, for the simulator."""
+"""Models for the simulator from recorded outcomes, fitted or replayed."""

@@ -1,4 +1,4 @@
-"""Whether fitted models say of tasks that they have not seen what was recorded there: posterior-predictive checks."""
+"""Posterior-predictive checks: fitted models against recorded outcomes on tasks that no fit has seen."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ Parts = Sequence[tuple[np.ndarray, np.ndarray]]  # rows to learn from, and rows 
 
 
 def folds(num_tasks: int, count: int = 5, seed: int = 0) -> Parts:
-    """Every task is checked once, by a fit that has not seen it."""
+    """Returns pairs of row indices, to learn from and to check on; every task is checked in one of the `count`
+    pairs."""
     fold = np.random.default_rng(seed).permutation(num_tasks) % count
     return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(count)]
 
 
 def checked(table: OutcomeTable, tiers: Sequence[str], parts: Parts) -> dict:
-    """Unions of two models, calibration and costs, with the bounds that they should keep."""
+    """Returns the checks of unions of two models, of calibration and of costs, each with its bound and whether it
+    holds."""
     fits = [fit_curves(table.score[learned]) for learned, _ in parts]
     columns = [table.models.index(name) for name in tiers]
     return {
@@ -39,7 +41,8 @@ def checked(table: OutcomeTable, tiers: Sequence[str], parts: Parts) -> dict:
 
 
 def unions(score: np.ndarray, fits: Sequence[Curves], parts: Parts, tiers: Sequence[int]) -> dict:
-    """How often at least one of two models solves a task, predicted and recorded, where both ran. In shares of tasks."""
+    """Returns errors of the predicted share of tasks that at least one of two models solves, over all pairs of models,
+    on the tasks where both ran."""
     tier_pairs = set(combinations(sorted(set(tiers)), 2))
     errors, coins, of_tiers = [], [], []
     for i, j in combinations(range(score.shape[1]), 2):
@@ -69,7 +72,8 @@ def unions(score: np.ndarray, fits: Sequence[Curves], parts: Parts, tiers: Seque
 
 
 def calibration(score: np.ndarray, fits: Sequence[Curves], parts: Parts) -> dict:
-    """Of every outcome, predicted from the other models' outcomes on the task."""
+    """Returns the calibration error and log loss of all outcomes, each predicted from the other models' outcomes on its
+    task."""
     predicted, seen = [], []
     for curves, (_, rows) in zip(fits, parts, strict=True):
         chance = curves.probability()
@@ -88,7 +92,8 @@ def calibration(score: np.ndarray, fits: Sequence[Curves], parts: Parts) -> dict
 
 
 def costs(table: OutcomeTable, columns: Sequence[int], parts: Parts) -> dict:
-    """Relative errors of cost quantiles by model and outcome; means of the fits' quantiles against those recorded."""
+    """Returns relative errors of cost quantiles by model and outcome: means of the fits' quantiles against the recorded
+    ones."""
     errors: dict[str, float] = {}
     places = [int(np.abs(LEVELS - level).argmin()) for level in CHECKED_QUANTILES]
     for role, k in zip(ASKED, columns, strict=True):

@@ -23,7 +23,7 @@ SHARING = "Parameters and rows are derived from this data: its licence decides w
 
 
 class FitError(ValueError):
-    """A table from which no models can be fitted: the sentence says why."""
+    """A table or a setting from which no models can be fitted; the message says why."""
 
 
 def fit_models(
@@ -35,9 +35,11 @@ def fit_models(
     held_out_by: str = "task",
     seed: int = 0,
 ) -> ModelFile:
-    """`held_out_by` task or category: those rows are in no fit, and are replayed on tasks that no policy learns from.
+    """Returns models of the level irt (fitted curves) or replay (recorded rows); raises FitError or TierError if the
+    table or a setting does not fit.
 
-    Without `units_per_usd`, costs are scaled so that the large model's mean is what the simulator's rules say.
+    `held_out_by` is task or category: those rows are in no fit, and are replayed on tasks that no policy learns from.
+    Without `units_per_usd`, costs are scaled so that the large model's mean is COST_OF_LARGE.
     """
     for name, value, known in (("level", level, LEVELS), ("held_out_by", held_out_by, HELD_OUT_BY)):
         if value not in known:
@@ -71,7 +73,8 @@ def fit_models(
 
 
 def complete_rows(table: OutcomeTable, tiers: Sequence[str]) -> np.ndarray:
-    """Indices: where every tier ran and what it cost is known."""
+    """Returns the indices of tasks on which every tier has a score and every tier but the escalated one a cost; raises
+    FitError if there are fewer than FEWEST_TASKS, TierError if an attempt cost nothing."""
     columns = [table.models.index(name) for name in tiers]
     costs = table.cost_usd[:, columns[: len(ASKED)]]
     complete = np.flatnonzero(np.isfinite(np.concatenate([table.score[:, columns], costs], axis=1)).all(axis=1))
@@ -110,7 +113,7 @@ def fitted_answers(table: OutcomeTable, curves: Curves, columns: Sequence[int]) 
 
 
 def recorded_rows(table: OutcomeTable, curves: Curves, columns: Sequence[int], held_out: np.ndarray) -> tuple[Row, ...]:
-    """In the order of difficulty, which is estimated from all models of the table."""
+    """Returns the recorded rows in the order of difficulty, which is estimated from all models of the table."""
     place = curves.posterior(table.score)
     difficulty, again = place @ curves.difficulty, place @ curves.probability()[:, columns]
     return tuple(

@@ -1,7 +1,9 @@
-"""An item-response model (2PL) of recorded outcomes: a difficulty for every task, an ability and a slope for every model.
+"""An item-response model (2PL) of recorded outcomes: a difficulty for every task, an ability and a slope for every
+model.
 
-The slope is the model's and not the task's: a pack has hundreds of tasks but few models, and how often two models fail together
-depends on how closely each follows the difficulty. How difficulties are distributed is estimated too, on a grid.
+The slope is the model's and not the task's, because a pack has hundreds of tasks but few models, and how often two
+models fail together depends on how closely each follows the difficulty. The distribution of difficulties is estimated
+too, on a grid.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ MOST_ROUNDS, ENOUGH = 300, 1e-7  # of EM; the second is a change of the likeliho
 
 
 class Curves(NamedTuple):
-    """P(model solves task) = sigmoid(discrimination * (ability - difficulty)); difficulties have mean 0 and deviation 1."""
+    """Fitted curves: P(model solves task) = sigmoid(discrimination * (ability - difficulty)); difficulties have mean 0
+    and deviation 1."""
 
     ability: np.ndarray  # [models]
     discrimination: np.ndarray  # [models]
@@ -28,20 +31,20 @@ class Curves(NamedTuple):
     weight: np.ndarray  # [points], of tasks
 
     def probability(self) -> np.ndarray:
-        """[points, models]."""
+        """Returns the chance [points, models] that a model solves a task of each difficulty."""
         return sigmoid(self.discrimination * (self.ability - self.difficulty[:, None]))
 
     def likelihood(self, score: np.ndarray) -> np.ndarray:
-        """Log likelihood [tasks, points] of scores [tasks, models] between 0 and 1; NaN was not run."""
+        """Returns the log likelihood [tasks, points] of scores [tasks, models] between 0 and 1; NaN was not run."""
         return log_likelihood(score, self.discrimination * (self.ability - self.difficulty[:, None]))
 
     def posterior(self, score: np.ndarray) -> np.ndarray:
-        """[tasks, points]: how likely each difficulty is after the scores."""
+        """Returns the probability [tasks, points] of each difficulty, given scores [tasks, models]."""
         return normalised(self.likelihood(score) + np.log(self.weight))
 
 
 def fit_curves(score: np.ndarray) -> Curves:
-    """By EM over the grid, from scores [tasks, models]."""
+    """Returns curves that are fitted by EM over the grid to scores [tasks, models] between 0 and 1; NaN was not run."""
     patterns, count = np.unique(np.where(np.isnan(score), NOT_RUN, score), axis=0, return_counts=True)
     score = np.where(patterns == NOT_RUN, np.nan, patterns)
     ran = patterns != NOT_RUN
@@ -65,7 +68,8 @@ def fit_curves(score: np.ndarray) -> Curves:
 
 
 def improved(line: np.ndarray, design: np.ndarray, solved: np.ndarray, ran: np.ndarray) -> np.ndarray:
-    """A Newton step of each model's logistic regression on expected counts [points, models]."""
+    """Returns the lines [models, 2] after a Newton step of each model's logistic regression on expected counts [points,
+    models]."""
     chance = sigmoid(design @ line.T)
     gradient = (solved - ran * chance).T @ design - PRIOR * (line - [0.0, 1.0])
     curvature = np.einsum("ki,km,kj->mij", design, ran * chance * (1 - chance), design) + np.diag(PRIOR)
@@ -76,7 +80,8 @@ def improved(line: np.ndarray, design: np.ndarray, solved: np.ndarray, ran: np.n
 
 
 def log_likelihood(score: np.ndarray, logit: np.ndarray) -> np.ndarray:
-    """[tasks, points] of scores [tasks, models] and logits [points, models]."""
+    """Returns the log likelihood [tasks, points] of scores [tasks, models], given logits [points, models]; NaN was not
+    run."""
     ran = ~np.isnan(score)
     solved = np.where(ran, score, 0.0)
     return -solved @ np.logaddexp(0, -logit).T - (ran - solved) @ np.logaddexp(0, logit).T

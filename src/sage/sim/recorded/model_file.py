@@ -1,4 +1,5 @@
-"""The file of `sage sim fit-models`: what recorded models answer in the simulator, from which data, and how well it was checked."""
+"""The file of `sage sim fit-models`: answers of recorded models in the simulator, the data behind them, and checks of
+the fit."""
 
 from __future__ import annotations
 
@@ -18,12 +19,12 @@ FACTS = ("name", "provenance", "licence", "licence_note", "data_source", "cost_k
 
 
 class ModelFileError(ValueError):
-    """A file that does not describe models: the sentence names the field and the fix."""
+    """A file that does not describe models; the message names the field and the fix."""
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """Item-response curves of the four models, how difficulties are distributed, and costs by outcome."""
+    """Item-response curves of the four models, the distribution of difficulties, and costs by outcome."""
 
     ability: tuple[float, ...]  # [roles]
     discrimination: tuple[float, ...]  # [roles]
@@ -35,7 +36,7 @@ class Fitted:
 
 @dataclass(frozen=True)
 class Row:
-    """What happened on one recorded task."""
+    """Scores and costs of the four models on one recorded task."""
 
     difficulty: float
     held_out: bool  # not for tasks that a policy learns from
@@ -46,7 +47,8 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelFile:
-    """`answers` are curves at the level irt and recorded rows at the level replay. `sha256` of the source is its table's."""
+    """Models for the simulator; `answers` are curves at the level irt and recorded rows at the level replay.
+    `source["sha256"]` is the table's."""
 
     level: str
     source: dict[str, str]
@@ -170,7 +172,8 @@ def numbers(
     low: float = -np.inf,
     high: float = np.inf,
 ) -> tuple[float, ...]:
-    """Finite numbers within bounds, as many as wanted."""
+    """Returns the values as floats; raises ModelFileError unless they are finite numbers within the bounds, and `count`
+    of them if it is not None."""
     if not isinstance(values, list) or (count is not None and len(values) != count):
         raise ModelFileError(f"{where} must be a list of {'numbers' if count is None else f'{count} numbers'}")
     for value in values:

@@ -1,4 +1,5 @@
-"""Which recorded models are the simulator's small, medium and large one, and the one that a task is escalated to."""
+"""The choice of the recorded models that are the simulator's small, medium and large one, and the one that a task is
+escalated to."""
 
 from __future__ import annotations
 
@@ -14,11 +15,11 @@ ROLES = (*ASKED, "escalated")
 
 
 class TierError(ValueError):
-    """Models that cannot be tiers: the sentence names the fix."""
+    """Models that cannot be tiers; the message names the fix."""
 
 
 class Place(NamedTuple):
-    """A model among others, by its means."""
+    """Mean cost and mean score of a model, with its column in the table."""
 
     cost: float
     score: float
@@ -26,10 +27,12 @@ class Place(NamedTuple):
 
 
 def choose_tiers(table: OutcomeTable) -> tuple[str, str, str, str]:
-    """By mean cost and score, among models that no other beats in both.
+    """Returns the small, medium, large and escalated model, by mean cost and score among models that no other beats in
+    both; raises TierError if there are fewer than three.
 
-    The cheapest is small. The best is for escalation and the next best is large, or, if only three are unbeaten, the best is large
-    and the best of the others is for escalation. Medium is that between small and large whose cost is nearest to their geometric mean.
+    The cheapest is small. The best is for escalation and the next best is large, or, if only three are unbeaten, the
+    best is large and the best of the others is for escalation. Medium is the one between small and large whose cost is
+    nearest to their geometric mean.
     """
     known = ~np.isnan(table.score) & ~np.isnan(table.cost_usd)
     places = [
@@ -58,7 +61,8 @@ def choose_tiers(table: OutcomeTable) -> tuple[str, str, str, str]:
 
 
 def named_tiers(text: str, table: OutcomeTable) -> tuple[str, str, str, str]:
-    """Of `small=A,medium=B,large=C,escalated=D`."""
+    """Returns the models that a text `small=A,medium=B,large=C,escalated=D` names; raises TierError if it lacks a tier
+    or names an unknown model."""
     given = {role: name for role, _, name in (part.partition("=") for part in text.split(","))}
     if tuple(sorted(given)) != tuple(sorted(ROLES)) or len(text.split(",")) != len(ROLES):
         raise TierError(f"--tiers {text!r} must name each once: small=A,medium=B,large=C,escalated=D")
