@@ -182,7 +182,7 @@ def test_the_source_keeps_the_rule(check: Check, trees: dict[str, ast.Module]) -
 @pytest.mark.parametrize(
     ("check", "source"),
     [
-        (rooms_stand_in_one_order, "def f():\n    from sage.serve.state import State"),
+        (rooms_stand_in_one_order, "def f():\n    from sage.serve.state import ServingState"),
         (rooms_stand_in_one_order, "from sage import report"),
         (rooms_stand_in_one_order, "import_module('sage.cli.main')"),
         (nothing_is_pickled, "import joblib"),

@@ -19,7 +19,7 @@ from sage.orchestrator.cascade import Cascade
 from sage.orchestrator.guard import CHARACTERS_PER_TOKEN, Serving
 from sage.orchestrator.model_router import Router
 from sage.orchestrator.request_fields import AttemptFields, RequestFields
-from sage.serve.state import State
+from sage.serve.state import ServingState
 from sage.upstream.accounting import bounded, cost
 from sage.upstream.dialects.chat import Chat
 from sage.upstream.dialects.dialect import TASK_CHARACTERS, Usage, dumps, texts_of
@@ -44,7 +44,7 @@ class UnansweredError(Exception):
 class Caller:
     """The models of a table, called one at a time within the limits of a run."""
 
-    state: State
+    state: ServingState
     loop: asyncio.Runner
     run_id: str
     allowance: Allowance

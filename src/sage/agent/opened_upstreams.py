@@ -9,17 +9,14 @@ from contextlib import ExitStack, contextmanager
 import aiohttp
 
 from sage.orchestrator.models_file import ModelsFile
-from sage.serve.state import Places, State, open_state, start_local_models
+from sage.serve.state import Places, ServingState, open_state, start_local_models
 from sage.upstream.metrics import Metrics
 from sage.upstream.upstreams import new_session
 
 
 @contextmanager
-def open_upstreams(places: Places, table: ModelsFile) -> Iterator[tuple[State, asyncio.Runner]]:
-    """Yields the opened upstreams and log, and the event loop that they are used from.
-
-    Local models run until the end.
-    """
+def open_upstreams(places: Places, table: ModelsFile) -> Iterator[tuple[ServingState, asyncio.Runner]]:
+    """With the loop that they are used from; local models run until the end."""
     with ExitStack() as opened:
         local = start_local_models(table, opened)
         loop = opened.enter_context(asyncio.Runner())

@@ -23,7 +23,7 @@ from sage.orchestrator.file_values import ModelsFileError
 from sage.orchestrator.models_file import ModelsFile
 from sage.sandbox import Backend, SandboxError
 from sage.sandbox.choose import open_backend
-from sage.serve.state import Places, State
+from sage.serve.state import Places, ServingState
 
 TEST = "python -m pytest -q"
 
@@ -102,7 +102,7 @@ def sandbox(unsafe: bool) -> Iterator[Backend]:
         backend.close()
 
 
-def check_speakers(state: State) -> None:
+def check_speakers(state: ServingState) -> None:
     for role in TOOLS:
         speakers = state.speakers(CHAT.name, role)
         if not speakers:

@@ -25,7 +25,7 @@ from sage.orchestrator.models_file import ModelsFile
 from sage.policies.checkpoint import load_policy
 from sage.policies.learned_policy import was_seen
 from sage.serve.logbook import Logbook
-from sage.serve.state import Places, State
+from sage.serve.state import Places, ServingState
 from sage.settings import CHECKPOINT, FORCE, POLICY
 from sage.upstream.accounting import ANSWERED, FAILED, LEFT, bounded, outcome_of
 from sage.upstream.dialects.chat import Chat
@@ -113,7 +113,7 @@ def run_live(suite: LiveSuite, tell: Callable[[int], None] = lambda _: None) -> 
     return results_of(pairs, facts | {"tasks": suite.tasks, "seed": suite.seed}), pairs
 
 
-def answer(state: State, loop: asyncio.Runner, task: ShortTask) -> TaskAnswer:
+def answer(state: ServingState, loop: asyncio.Runner, task: ShortTask) -> TaskAnswer:
     """Asks a model for the answer to one task, checks it, and reports the outcome to the log.
 
     A failed call has quality 0. Raises BenchError if no model answers chat for the task's role.
@@ -144,7 +144,7 @@ def answer(state: State, loop: asyncio.Runner, task: ShortTask) -> TaskAnswer:
 
 
 def report_answer(
-    state: State,
+    state: ServingState,
     decision: Decision,
     call: Call,
     began: float,

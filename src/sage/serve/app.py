@@ -27,7 +27,7 @@ from sage.serve.model_names import names_for
 from sage.serve.reloading import Reloader, signature, watched
 from sage.serve.replies import log_failure
 from sage.serve.sessions import Sessions
-from sage.serve.state import Places, State, open_state
+from sage.serve.state import Places, ServingState, open_state
 from sage.serve.worker_metrics import WorkerMetrics
 from sage.upstream.dialects import BY_NAME
 from sage.upstream.dialects.messages import CountTokens
@@ -60,7 +60,7 @@ class Application:
         self.metrics = Metrics()
         self.shared = None if metrics_folder is None else WorkerMetrics(metrics_folder, self.measured)
         self.memory = Memory(Sessions(), Signals())
-        self.state: State | None = None
+        self.state: ServingState | None = None
         self.lost: Counter[str] = Counter()  # records that states before this one could not log
         self.started_at = int(time.time())
         self.feedback = Feedback(lambda: self.current().logbook.router, access, webhook_secret)
@@ -82,7 +82,7 @@ class Application:
         yield Route("/metrics", self.show_metrics, methods=["GET"])
         yield Route("/", self.root, methods=["GET"])
 
-    def current(self) -> State:
+    def current(self) -> ServingState:
         assert self.state is not None
         return self.state
 
@@ -114,7 +114,7 @@ class Application:
             if self.shared is not None:
                 self.shared.write()
 
-    def replace(self, new: State) -> None:
+    def replace(self, new: ServingState) -> None:
         """Serves further requests with another state; records that the old one could not log stay counted."""
         self.lost.update(self.current().logbook.router.backlog.counts)
         self.state = new

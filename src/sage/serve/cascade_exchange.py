@@ -12,7 +12,7 @@ from sage.orchestrator.request_fields import AttemptFields
 from sage.serve.access.access import Caller, Refusal
 from sage.serve.exchange import CENSORED, Exchange, Memory, bad
 from sage.serve.replies import Headers, Send, reply
-from sage.serve.state import State
+from sage.serve.state import ServingState
 from sage.upstream.accounting import ANSWERED, BROKEN, FAILED, REFUSED
 from sage.upstream.dialects.dialect import Usage
 from sage.upstream.forwarding import Begun, Call
@@ -38,7 +38,7 @@ class Held(NamedTuple):
     usage: Usage | None
 
 
-def exchange_for(state: State, call: Call, caller: Caller, memory: Memory, began: float) -> Exchange:
+def exchange_for(state: ServingState, call: Call, caller: Caller, memory: Memory, began: float) -> Exchange:
     """Returns a CascadeExchange if the request's role has a cascade and the request can use it (no pin, tools, budget
     or several choices), else an Exchange."""
     single = Exchange(state, call, caller, memory, began)

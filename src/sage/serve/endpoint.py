@@ -11,7 +11,7 @@ from sage.serve.access.bodies import GONE, parse_object, read_body
 from sage.serve.cascade_exchange import exchange_for
 from sage.serve.exchange import Memory
 from sage.serve.replies import Receive, Scope, Send, refuse
-from sage.serve.state import State
+from sage.serve.state import ServingState
 from sage.upstream.dialects.dialect import Dialect
 from sage.upstream.forwarding import Call
 from sage.upstream.metrics import Metrics
@@ -23,7 +23,7 @@ class Endpoint:
     """An ASGI application for one dialect; `state` returns the current state, for each request anew."""
 
     def __init__(
-        self, dialect: Dialect, state: Callable[[], State], access: Access, memory: Memory, metrics: Metrics
+        self, dialect: Dialect, state: Callable[[], ServingState], access: Access, memory: Memory, metrics: Metrics
     ) -> None:
         self.dialect = dialect
         self.state = state

@@ -16,7 +16,7 @@ from sage.serve.feedback.signals import Signals
 from sage.serve.model_names import Wish, wish_of
 from sage.serve.replies import Headers, Receive, Send, log_failure, refuse, reply
 from sage.serve.sessions import Held, Sessions, ids_of
-from sage.serve.state import State
+from sage.serve.state import ServingState
 from sage.upstream.accounting import ANSWERED, BROKEN, FAILED, LEFT, REFUSED, bounded, cost, outcome_of
 from sage.upstream.dialects.dialect import Usage, dumps
 from sage.upstream.forwarding import Begun, Call
@@ -40,7 +40,7 @@ class Memory(NamedTuple):
 class Exchange:
     """One request of a client, from the decision to the outcome, which is logged once."""
 
-    def __init__(self, state: State, call: Call, caller: Caller, memory: Memory, began: float) -> None:
+    def __init__(self, state: ServingState, call: Call, caller: Caller, memory: Memory, began: float) -> None:
         self.state, self.call, self.caller, self.memory, self.began = state, call, caller, memory, began
         self.dialect, self.metrics = call.dialect, state.forwarder.metrics
         asked = call.values.get("model")

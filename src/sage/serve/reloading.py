@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sage.orchestrator.model_router import Router
 from sage.proof.gate_record import RECORD, record_path
-from sage.serve.state import State
+from sage.serve.state import ServingState
 from sage.settings import Settings, SettingsError
 from sage.upstream.metrics import Metrics
 
@@ -51,9 +51,9 @@ class Reloader:
     def __init__(
         self,
         paths: list[Path],
-        current: Callable[[], State],
-        read: Callable[[Router], State],
-        replace: Callable[[State], None],
+        current: Callable[[], ServingState],
+        read: Callable[[Router], ServingState],
+        replace: Callable[[ServingState], None],
         *,
         seen: Signature,
         environment: Mapping[str, str] | None,
@@ -89,7 +89,7 @@ class Reloader:
             if told != was:
                 log.warning(f"from now on: {told}")
 
-    async def reload(self, old: State) -> bool:
+    async def reload(self, old: ServingState) -> bool:
         """Reads the files and serves from them; returns False, and keeps the old state, if they cannot be read."""
         try:
             new = await asyncio.to_thread(self.read, old.logbook.router)
@@ -107,7 +107,7 @@ class Reloader:
         task.add_done_callback(self.retiring.discard)
         return True
 
-    async def retire(self, old: State) -> None:
+    async def retire(self, old: ServingState) -> None:
         """Closes a state once the last request that it serves is answered."""
         while old.in_flight:
             await asyncio.sleep(0.1)

@@ -35,7 +35,7 @@ class Places:
 
 
 @dataclass
-class State:
+class ServingState:
     """Everything that requests are served with until the next reload; `in_flight` counts its open requests."""
 
     table: ModelsFile
@@ -120,7 +120,7 @@ def open_state(
     local: Mapping[str, str],
     environment: Mapping[str, str] | None = None,
     before: Router | None = None,
-) -> State:
+) -> ServingState:
     """Reads all files anew and returns the state; policies that the router `before` has in memory are used again if
     they are unchanged."""
     table = ModelsFile.read(places.models)
@@ -133,7 +133,7 @@ def open_state(
         Logbook(router),
     )
     answers = ShadowAnswers(places.db.with_name(f"{places.db.name}.shadows"), table.serve.shadow_answers_s)
-    return State(table, targets, logbook, forwarder, Shadows(table, forwarder, logbook, answers))
+    return ServingState(table, targets, logbook, forwarder, Shadows(table, forwarder, logbook, answers))
 
 
 def offers(targets: Mapping[str, Target]) -> str:
