@@ -23,7 +23,7 @@ class SkippedError(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attempt:
+class RepairAttempt:
     """A policy's work on one task; `files` is None if nothing was handed in, and `ended` says why."""
 
     files: Mapping[str, bytes] | None
@@ -33,7 +33,7 @@ class Attempt:
     solved_in_environment: bool | None = None  # None: the environment was not played
 
 
-Solver = Callable[[Backend, Task], Attempt]
+Solver = Callable[[Backend, Task], RepairAttempt]
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,12 @@ class Named:
     facts: Mapping[str, object] = field(default_factory=dict)
 
 
-def oracle(backend: Backend, task: Task) -> Attempt:
-    return Attempt(files=task.repaired())
+def oracle(backend: Backend, task: Task) -> RepairAttempt:
+    return RepairAttempt(files=task.repaired())
 
 
-def noop(backend: Backend, task: Task) -> Attempt:
-    return Attempt(files=task.files)
+def noop(backend: Backend, task: Task) -> RepairAttempt:
+    return RepairAttempt(files=task.files)
 
 
 FIXED = {"oracle": oracle, "noop": noop}

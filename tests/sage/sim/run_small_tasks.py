@@ -12,7 +12,7 @@ from sage.sandbox import Backend, Command, Limits, choose
 from sage.sandbox.image import ensure
 from sage.sandbox.zygote import Zygote
 from sage.sim import policies
-from sage.sim.policies import Attempt, Solver, oracle
+from sage.sim.policies import RepairAttempt, Solver, oracle
 from sage.sim.tasks.manifest import Manifest
 from sage.sim.tasks.rebuilding import Rebuilder
 from tests.sage.sandbox.fixtures import CACHE
@@ -30,7 +30,7 @@ def small_task(row: Mapping) -> Task:
 
 
 def hanging_oracle(seconds: str) -> Solver:
-    def solve(backend: Backend, task: Task) -> Attempt:
+    def solve(backend: Backend, task: Task) -> RepairAttempt:
         if task.id == "small-2":
             backend.run({}, Command(argv=("sleep", seconds)), Limits(wall_s=90.0))
         return oracle(backend, task)

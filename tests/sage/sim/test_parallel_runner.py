@@ -21,7 +21,7 @@ from sage.sandbox.image import Image
 from sage.sim import parallel_runner
 from sage.sim.line_file import LineFile, LineFileError, held
 from sage.sim.parallel_runner import ParallelRun
-from sage.sim.policies import Attempt, PolicyError, Solver, named, noop, oracle
+from sage.sim.policies import PolicyError, RepairAttempt, Solver, named, noop, oracle
 from sage.sim.run_report import report_lines, report_of
 from sage.sim.tasks.rebuilding import RebuildError
 from tests.sage.sandbox.backends import opened
@@ -87,14 +87,14 @@ def test_the_oracle_solves_and_nothing_does_not(zygote: Backend, tmp_path: Path)
 
 def test_edited_tests_are_seen_by_the_policy_and_not_by_the_grade(zygote: Backend, tmp_path: Path) -> None:
     tests = "\n".join(f"def {name.split('::')[1]}(): pass" for name in TASK.visible).encode()
-    hack = only_line(tmp_path, zygote, lambda _, task: Attempt(files={**task.files, "test_calc.py": tests}))
+    hack = only_line(tmp_path, zygote, lambda _, task: RepairAttempt(files={**task.files, "test_calc.py": tests}))
     assert (hack["solved"], hack["passes_visible"], hack["reason"]) == (False, True, "tests")
     report = report_of([hack], {})
     assert (report["pass_visible"], report["pass_visible_and_solved"]) == (1, 0)
 
 
 def test_files_that_no_sandbox_takes_are_the_policys_failure(zygote: Backend, tmp_path: Path) -> None:
-    line = only_line(tmp_path, zygote, lambda _, task: Attempt(files={**task.files, "calc.py": bytes(2**28)}))
+    line = only_line(tmp_path, zygote, lambda _, task: RepairAttempt(files={**task.files, "calc.py": bytes(2**28)}))
     assert (line["solved"], line["reason"], line["retries"]) == (False, "files", 0)
 
 
@@ -122,7 +122,7 @@ def test_a_task_whose_sandbox_fails_again_and_again_stays_open(
 
 
 def test_a_task_ends_at_its_deadline(zygote: Backend, tmp_path: Path) -> None:
-    def slow(backend: Backend, task: Task) -> Attempt:
+    def slow(backend: Backend, task: Task) -> RepairAttempt:
         backend.run({}, Command(argv=("sleep", "60")), Limits(wall_s=90.0))
         return oracle(backend, task)
 
@@ -134,7 +134,7 @@ def test_a_task_ends_at_its_deadline(zygote: Backend, tmp_path: Path) -> None:
 
 
 def test_an_error_of_the_policy_ends_the_run(zygote: Backend, tmp_path: Path) -> None:
-    def wrong(backend: Backend, task: Task) -> Attempt:
+    def wrong(backend: Backend, task: Task) -> RepairAttempt:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):

@@ -17,7 +17,7 @@ from sage.sandbox import Backend
 from sage.sim.agents.episode import Budget, TextEpisode
 from sage.sim.agents.process import AgentEndedError, AgentProcess
 from sage.sim.agents.tools import descriptions
-from sage.sim.policies import Attempt, Named, PolicyError
+from sage.sim.policies import Named, PolicyError, RepairAttempt
 from sage.sim.watched import DeadlineError, Watched
 
 PROTOCOL = 1
@@ -30,7 +30,7 @@ def commanded(command: str, transcripts: Path | None = None, budget: Budget | No
     words = words_of(command)
     budget = budget or Budget()
 
-    def solve(backend: Backend, task: Task) -> Attempt:
+    def solve(backend: Backend, task: Task) -> RepairAttempt:
         watched = backend if isinstance(backend, Watched) else Watched(backend, DEADLINE_S, Event())
         transcript = Transcript(transcripts / f"{task.id}.jsonl" if transcripts else None)
         episode = TextEpisode(watched, task, budget, lambda call: transcript.add(asdict(call)))

@@ -11,7 +11,7 @@ from sage.sim.agents import running, tools
 from sage.sim.agents.tools import Tool, ToolError
 from sage.sim.agents.workspace import TaskWorkspace
 from sage.sim.environment import rules
-from sage.sim.policies import Attempt
+from sage.sim.policies import RepairAttempt
 
 ENDS = {tools.SUBMIT.name: "submit", tools.GIVE_UP.name: "stop"}  # as reports name them
 MOST_COST = 1e6
@@ -187,10 +187,10 @@ class TextEpisode:
             "ended": self.ended,
         }
 
-    def attempt(self, ended: str = "") -> Attempt:
+    def attempt(self, ended: str = "") -> RepairAttempt:
         """Returns the attempt for grading, with files only if they were submitted; `ended` says why an episode did not
         end by itself."""
-        return Attempt(
+        return RepairAttempt(
             files=self.workspace.files if self.ended == "submit" else None,
             ended=self.ended or ended,
             cost=round(self.spent, 3),

@@ -19,7 +19,7 @@ from sage.sim.environment.growing import begun
 from sage.sim.environment.live import LiveDynamics, Policy, played
 from sage.sim.environment.models import Models, ModelTiers
 from sage.sim.environment.suspects import NUM_KINDS
-from sage.sim.policies import Attempt, Named, SkippedError
+from sage.sim.policies import Named, RepairAttempt, SkippedError
 
 if TYPE_CHECKING:
     from rl_training.api import Agent
@@ -80,7 +80,7 @@ def playing(make: Maker, seed: int, models: Models | None = None, **facts: objec
     of tasks. It raises SkippedError for a task in which nothing can be tried."""
     asked = models or ModelTiers()
 
-    def solve(backend: Backend, task: Task) -> Attempt:
+    def solve(backend: Backend, task: Task) -> RepairAttempt:
         try:
             growth = begun(backend, task)
         except SandboxError as error:
@@ -93,7 +93,7 @@ def playing(make: Maker, seed: int, models: Models | None = None, **facts: objec
         escalated = episode.ended == "escalate"
         files = task.repaired() if escalated else growth.files(episode.node)
         handed_in = episode.solved if escalated else episode.ended == "submit"
-        return Attempt(
+        return RepairAttempt(
             files=files if handed_in else None,
             ended=episode.ended,
             cost=round(episode.spent, 3),

@@ -19,7 +19,7 @@ from sage.sandbox import Backend
 from sage.sim.agents.commanded import commanded
 from sage.sim.line_file import LineFile
 from sage.sim.parallel_runner import ParallelRun
-from sage.sim.policies import Attempt, PolicyError, named, oracle
+from sage.sim.policies import PolicyError, RepairAttempt, named, oracle
 from sage.sim.tasks.manifest import Manifest
 from sage.sim.tasks.rebuilding import Rebuilder
 from sage.sim.tasks.sources import Sources
@@ -37,7 +37,7 @@ def program(code: str) -> str:
     return shlex.join([sys.executable, "-I", "-S", "-c", code])
 
 
-def attempt_by(backend: Backend, code: str) -> Attempt:
+def attempt_by(backend: Backend, code: str) -> RepairAttempt:
     return commanded(program(code)).solve(backend, TASK)
 
 
