@@ -21,7 +21,7 @@ NUM_TIERS = len(rules.TIERS)
 NUM_TRIES = NUM_SLOTS * NUM_KINDS
 
 
-class State(NamedTuple):
+class EpisodeState(NamedTuple):
     """Columns of the state [episodes, columns], all as floats."""
 
     task: Tensor
@@ -136,7 +136,7 @@ class SoftwareTaskDynamics(NativeDynamics):
         history = torch.cat([torch.stack([kind + 1, outcome], -1).float(), s.history[..., :-2]], -1)
         asking = (torch.arange(NUM_TIERS, device=state.device) == tier.unsqueeze(-1)) & is_ask.unsqueeze(-1)
         answered = torch.where(asking, 1.0 + solved_tests.float().unsqueeze(-1), s.answered)
-        moved = State(
+        moved = EpisodeState(
             s.task,
             after.float().unsqueeze(-1),
             spent.unsqueeze(-1),
@@ -158,7 +158,7 @@ class SoftwareTaskDynamics(NativeDynamics):
         return torch.cat(moved, -1), reward * rules.SCALE, terminated
 
     def judge(
-        self, s: State, t: dict[str, Tensor], task: Tensor, action: Tensor, after: Tensor, cost: Tensor
+        self, s: EpisodeState, t: dict[str, Tensor], task: Tensor, action: Tensor, after: Tensor, cost: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Returns, for each episode, the reward without shaping, whether the task is solved, and whether the episode is
         over."""
@@ -168,7 +168,7 @@ class SoftwareTaskDynamics(NativeDynamics):
         return reward, solved, submitted | given_up | (action == rules.STOP)
 
     def answer(
-        self, s: State, t: dict[str, Tensor], task: Tensor, tier: Tensor, context: Tensor
+        self, s: EpisodeState, t: dict[str, Tensor], task: Tensor, tier: Tensor, context: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Returns, for each episode, whether the model's next patch is correct, and whether it is wrong but passes the
         visible tests."""
@@ -180,7 +180,7 @@ class SoftwareTaskDynamics(NativeDynamics):
         correct = drawn < t["success"][task, anew.long(), 2 * tier + context]
         return correct, ~correct & (mine[..., 2] < self.models.plausible)
 
-    def escalation(self, s: State, t: dict[str, Tensor], task: Tensor) -> Tensor:
+    def escalation(self, s: EpisodeState, t: dict[str, Tensor], task: Tensor) -> Tensor:
         """Returns, for each episode, whether escalating would solve the task."""
         return s.chance[..., ESCALATED] < t["success"][task, 0, -1]
 
@@ -217,14 +217,14 @@ class SoftwareTaskDynamics(NativeDynamics):
             "action_mask": self.mask(s, t, task, node, variant),
         }
 
-    def mask(self, s: State, t: dict[str, Tensor], task: Tensor, node: Tensor, variant: Tensor) -> Tensor:
+    def mask(self, s: EpisodeState, t: dict[str, Tensor], task: Tensor, node: Tensor, variant: Tensor) -> Tensor:
         """Returns the action mask [episodes, actions], 1 for what may be done; `variant` are the edits that all trials
         would make."""
         trials = self.trials(s, t, task, node, every_trial(node), variant)
         return torch.cat([self.others(s, t, task, node), trials], -1).to(torch.int8)
 
     def allows(
-        self, s: State, t: dict[str, Tensor], task: Tensor, node: Tensor, action: Tensor, variant: Tensor
+        self, s: EpisodeState, t: dict[str, Tensor], task: Tensor, node: Tensor, action: Tensor, variant: Tensor
     ) -> Tensor:
         """Returns, for each episode, whether its mask allows an action, without computing the whole mask."""
         _, index, is_try = touched(action)
@@ -232,7 +232,7 @@ class SoftwareTaskDynamics(NativeDynamics):
         trial = self.trials(s, t, task, node, index.unsqueeze(-1), variant)
         return torch.where(is_try, trial.squeeze(-1), other.squeeze(-1))
 
-    def others(self, s: State, t: dict[str, Tensor], task: Tensor, node: Tensor) -> Tensor:
+    def others(self, s: EpisodeState, t: dict[str, Tensor], task: Tensor, node: Tensor) -> Tensor:
         """Returns the mask [episodes, TRY] of the actions that are no trials."""
         rich = s.spent < rules.MOST_SPENT
         known = s.localised > 0
@@ -245,7 +245,7 @@ class SoftwareTaskDynamics(NativeDynamics):
         return torch.cat([*first, ask, inspect], -1)
 
     def trials(
-        self, s: State, t: dict[str, Tensor], task: Tensor, node: Tensor, index: Tensor, variant: Tensor
+        self, s: EpisodeState, t: dict[str, Tensor], task: Tensor, node: Tensor, index: Tensor, variant: Tensor
     ) -> Tensor:
         """Returns the mask [episodes, trials] of some trials, given their indices among all trials and the edits that
         they would make."""
@@ -253,7 +253,7 @@ class SoftwareTaskDynamics(NativeDynamics):
         going_on = (s.localised > 0) & (s.spent < rules.MOST_SPENT) & (node < rules.ORACLE).unsqueeze(-1)
         return (variant < NUM_VARIANTS) & looked_at & going_on & (t["failing"][task, node].unsqueeze(-1) > 0)
 
-    def variants(self, s: State, t: dict[str, Tensor], task: Tensor, node: Tensor, index: Tensor) -> Tensor:
+    def variants(self, s: EpisodeState, t: dict[str, Tensor], task: Tensor, node: Tensor, index: Tensor) -> Tensor:
         """Returns the edit [episodes, trials] that each of some trials would make, which is the next one that the tree
         has; NUM_VARIANTS if there is none."""
         first = (node.clamp(max=rules.ORACLE - 1).unsqueeze(-1) * NUM_TRIES + index) * (NUM_VARIANTS + 1)
@@ -292,8 +292,8 @@ def box(size: int) -> Box:
     return Box((size,), (low,) * size, (high,) * size)
 
 
-def split(state: Tensor) -> State:
-    return State(*state.split(list(WIDTHS), -1))
+def split(state: Tensor) -> EpisodeState:
+    return EpisodeState(*state.split(list(WIDTHS), -1))
 
 
 def every_trial(node: Tensor) -> Tensor:
