@@ -15,7 +15,7 @@ from pathlib import Path
 
 from sage.files import write_json
 from sage.outcomes.importers import import_table
-from sage.sim.comparison import Comparison, Contest
+from sage.sim.comparison import Contest, PolicyComparison
 from sage.sim.environment.packed import SHIPPED
 from sage.sim.recorded.fitting import HELD_OUT_BY, fit_models
 from sage.sim.recorded.model_file import LEVELS
@@ -58,11 +58,11 @@ def of_pack(kind: str, path: Path, policies: dict[str, Path]) -> dict:
     return found
 
 
-def played(policies: dict[str, Path], models: Path | None) -> Comparison:
+def played(policies: dict[str, Path], models: Path | None) -> PolicyComparison:
     return Contest(policies=policies, tables=SHIPPED, models=models).run()
 
 
-def scores(found: Comparison) -> dict:
+def scores(found: PolicyComparison) -> dict:
     """Of every policy; the band has the lowest and the highest normalised score over correlations."""
     bands = {name: [scores[name] for scores in found.band.values()] for name in found.rows}
     return {

@@ -16,7 +16,7 @@ from sage.benchmarks.run_pack import (
 )
 from sage.benchmarks.suite import ASSETS, BUNDLED
 from sage.files import write_json
-from sage.sim.comparison import Comparison, Contest
+from sage.sim.comparison import Contest, PolicyComparison
 from sage.sim.environment.packed import SHIPPED
 
 MODELS, POLICIES = "models.json", "policies"
@@ -24,7 +24,7 @@ SEEDS = [0]  # of the draws that all policies share
 SETTINGS = {"policies": list, "splits": list, "correlations": list, "heuristics": bool, "models": bool}
 
 
-def write_simulator_pack(folder: Path, contest: Contest, found: Comparison) -> None:
+def write_simulator_pack(folder: Path, contest: Contest, found: PolicyComparison) -> None:
     """Writes the artefacts to the folder, the manifest last: a folder without one is not a run pack."""
     make_folder(folder)
     (folder / MANIFEST).unlink(missing_ok=True)

@@ -27,7 +27,7 @@ LABELS = {"kind": KIND, "data_source": "synthetic", "evidence": False}
 
 
 @dataclass
-class Comparison:
+class PolicyComparison:
     """Scores of policies by name; for several seeds of PPO also the interquartile mean of their normalised scores, with
     a 95 % interval.
 
@@ -91,7 +91,7 @@ class Contest:
             heuristics=heuristics,
         )
 
-    def run(self) -> Comparison:
+    def run(self) -> PolicyComparison:
         """Plays all policies and returns their scores."""
         asked, tasks = open_models(self.models), load_packed(self.tables)
         train, unseen = tasks.of_split("train"), tasks.of_split(*self.splits)
@@ -99,7 +99,7 @@ class Contest:
         learned = {name: acting(load_policy(path)) for name, path in self.policies.items()}
         every = {**fixed_policies(train, asked, judge, heuristics=self.heuristics), **learned}
         played = play(judge, every)
-        found = Comparison(self.splits, len(unseen), asked.facts(), judge.random, judge.full_knowledge)
+        found = PolicyComparison(self.splits, len(unseen), asked.facts(), judge.random, judge.full_knowledge)
         found.rows = {name: judge.score_of(episodes) for name, episodes in played.items()}
         for correlation in self.correlations:
             other = Judge(unseen, asked.with_correlation(correlation))
@@ -160,7 +160,7 @@ def learned_with(world: Mapping, name: str, option: str) -> Path | None:
     return path
 
 
-def format_comparison(found: Comparison) -> str:
+def format_comparison(found: PolicyComparison) -> str:
     """Returns the comparison as a table of text."""
     told = [
         f"{found.tasks} tasks of {', '.join(found.splits)}; chance gets {found.random:.1f}, full knowledge {found.full_knowledge:.1f}"
