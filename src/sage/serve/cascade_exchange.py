@@ -108,7 +108,7 @@ class CascadeExchange(Exchange):
         await self.state.logbook.verified(cascade, text, fields)
 
     async def held_answer(self, decision: Decision) -> Held:
-        if not self.state.forwarder.breakers.usable(self.call.place(decision.model), self.call.key):
+        if not self.state.forwarder.breakers.usable(self.call.endpoint_of(decision.model), self.call.key):
             raise UpstreamError(f"the upstream of {decision.model} has failed and is left alone", again=True)
         answer = await self.state.forwarder.answer(self.call)
         if not isinstance(answer, Begun):

@@ -122,7 +122,7 @@ class Exchange:
         if not speakers:
             return bad(f"no model here answers {self.dialect.name} for the role {self.role} as {asked!r}", status=404)
         breakers, key = self.state.forwarder.breakers, self.call.key
-        places = {name: self.call.place(name) for name in speakers}
+        places = {name: self.call.endpoint_of(name) for name in speakers}
         usable = tuple(name for name, place in places.items() if breakers.usable(place, key))
         if usable:
             return usable

@@ -22,7 +22,7 @@ MOST_REST_S = 300.0  # that an upstream can ask to be left alone with status 429
 FORGET_S = 600.0  # after which failures of a key are forgotten, if it has not asked since
 
 
-class Place(NamedTuple):
+class ModelEndpoint(NamedTuple):
     """A model and the endpoint at which it is called, which share a breaker."""
 
     model: str
@@ -88,26 +88,26 @@ class Breakers:
         self.settings = settings
         self.metrics = metrics
         self.clock = clock
-        self.at: dict[Place, Breaker] = {}
+        self.at: dict[ModelEndpoint, Breaker] = {}
 
-    def breaker(self, place: Place) -> Breaker:
+    def breaker(self, place: ModelEndpoint) -> Breaker:
         return self.at.setdefault(place, Breaker())
 
-    def usable(self, place: Place, key: str) -> bool:
+    def usable(self, place: ModelEndpoint, key: str) -> bool:
         """Returns whether the key may ask the model now."""
         return self.wait_s(place, key) <= 0
 
-    def wait_s(self, place: Place, key: str) -> float:
+    def wait_s(self, place: ModelEndpoint, key: str) -> float:
         """Returns the seconds until the key may ask the model."""
         found = self.at.get(place)
         return 0.0 if found is None else max(found.ready_at(key) - self.clock(), 0.0)
 
-    def rests(self, place: Place, key: str) -> bool:
+    def rests(self, place: ModelEndpoint, key: str) -> bool:
         """Returns whether the model waits for this key because its upstream answered 429, which is no failure."""
         found = self.at.get(place)
         return found is not None and found.rests(key, self.clock())
 
-    def begin(self, place: Place, key: str) -> None:
+    def begin(self, place: ModelEndpoint, key: str) -> None:
         """Notes the start of a call. If the circuit is open, the call is a trial, which blocks further calls of its key
         until it returns or `breaker_s` seconds pass."""
         breaker, now = self.breaker(place), self.clock()
@@ -116,7 +116,7 @@ class Breakers:
             circuit = breaker.circuit(key, now)
             circuit.is_open, circuit.next_trial = True, now + self.settings.breaker_s
 
-    def began(self, place: Place, key: str) -> None:
+    def began(self, place: ModelEndpoint, key: str) -> None:
         """Closes open circuits because a stream has begun; if this stream breaks off, its failure opens them again at
         once."""
         breaker = self.breaker(place)
@@ -132,12 +132,12 @@ class Breakers:
         breaker.is_open = False
         breaker.failing.clear()
 
-    def succeeded(self, place: Place, key: str) -> None:
+    def succeeded(self, place: ModelEndpoint, key: str) -> None:
         self.began(place, key)
         if (found := self.breaker(place).circuits.get(key)) is not None:
             found.failures = 0
 
-    def failed(self, place: Place, key: str, reason: str) -> None:
+    def failed(self, place: ModelEndpoint, key: str, reason: str) -> None:
         """Counts a failure of the upstream; after `breaker_failures` in a row, opens the circuit of the key, or the
         breaker for everybody."""
         breaker, now = self.breaker(place), self.clock()
@@ -155,14 +155,14 @@ class Breakers:
         elif not was_open:
             self.opened(place, named(key), "key", reason)
 
-    def opened(self, place: Place, whom: str, scope: str, reason: str) -> None:
+    def opened(self, place: ModelEndpoint, whom: str, scope: str, reason: str) -> None:
         self.metrics.count("sage_breaker_openings_total", model=place.model, endpoint=place.endpoint, scope=scope)
         log.warning(
             f"{place.model} is not asked at {place.endpoint} for {self.settings.breaker_s:g} s by {whom}, as it failed "
             f"{self.settings.breaker_failures} times in a row: {reason}"
         )
 
-    def rest(self, place: Place, key: str, seconds: float) -> None:
+    def rest(self, place: ModelEndpoint, key: str, seconds: float) -> None:
         """Leaves a model alone for `seconds` after an answer 429, at most MOST_REST_S: for the key, and for everybody
         once two keys were told to wait."""
         breaker, now = self.breaker(place), self.clock()

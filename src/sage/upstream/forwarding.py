@@ -13,7 +13,7 @@ import aiohttp
 from sage.orchestrator.upstream_settings import ServeSettings
 from sage.upstream.answer_bodies import AnswerBody, BodyError
 from sage.upstream.body_edit import edited
-from sage.upstream.breaker import Breakers, Place
+from sage.upstream.breaker import Breakers, ModelEndpoint
 from sage.upstream.dialects.dialect import Dialect, dumps
 from sage.upstream.headers import JSON, returned_headers, with_type
 from sage.upstream.metrics import Metrics
@@ -52,9 +52,9 @@ class Call:
     def streams(self) -> bool:
         return self.dialect.streams and self.values.get("stream") is True
 
-    def place(self, model: str) -> Place:
+    def endpoint_of(self, model: str) -> ModelEndpoint:
         """Returns the endpoint of a model, at which failures of this request are counted."""
-        return Place(model, self.dialect.endpoint)
+        return ModelEndpoint(model, self.dialect.endpoint)
 
     def body_for(self, target: Target) -> bytes:
         return edited(self.body, self.values, target.model, self.dialect.wishes(self.values))
@@ -96,13 +96,13 @@ class Forwarder:
     async def may_follow(self, call: Call, model: str) -> bool:
         """Returns whether a model may be asked after another one failed: its breaker allows it, and so does the
         budget."""
-        usable = self.breakers.usable(call.place(model), call.key)
+        usable = self.breakers.usable(call.endpoint_of(model), call.key)
         return usable and (call.may_ask is None or await call.may_ask(model))
 
     async def answer_of(self, call: Call, target: Target) -> Whole | Begun:
         """Returns one model's answer, after retries; raises UpstreamError if there is none. A stream's success is
         unknown yet: report it with `ended`."""
-        place, trials = call.place(target.name), 0
+        place, trials = call.endpoint_of(target.name), 0
         while True:
             self.breakers.begin(place, call.key)
             call.attempts, call.model = call.attempts + 1, target.name
@@ -127,7 +127,7 @@ class Forwarder:
 
     def ended(self, call: Call, error: StreamError | None = None) -> None:
         """Tells the breaker that a stream has ended, with the error that broke it, or None if it is complete."""
-        place = call.place(call.model)
+        place = call.endpoint_of(call.model)
         if error is None:
             self.breakers.succeeded(place, call.key)
             return

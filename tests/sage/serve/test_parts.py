@@ -12,7 +12,7 @@ from sage.orchestrator.upstream_settings import ServeSettings
 from sage.serve.access.descriptors import Descriptors
 from sage.serve.sessions import MOST_SESSIONS, Held, Sessions, ids_of
 from sage.upstream.body_edit import edited
-from sage.upstream.breaker import MOST_KEYS, MOST_REST_S, Breakers, Place
+from sage.upstream.breaker import MOST_KEYS, MOST_REST_S, Breakers, ModelEndpoint
 from sage.upstream.dialects.chat import Chat
 from sage.upstream.dialects.dialect import Dialect
 from sage.upstream.dialects.embeddings import Embeddings
@@ -83,7 +83,7 @@ class Clock:
         return self.now
 
 
-CHAT, EMBEDDINGS = Place("m", "/chat/completions"), Place("m", "/embeddings")
+CHAT, EMBEDDINGS = ModelEndpoint("m", "/chat/completions"), ModelEndpoint("m", "/embeddings")
 
 
 def breakers(clock: Clock, failures: int = 2, seconds: float = 30.0) -> Breakers:
