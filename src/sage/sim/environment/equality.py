@@ -9,7 +9,7 @@ from typing import NamedTuple
 from sage.grading.grading import grade
 from sage.grading.task import Task
 from sage.sandbox import Backend
-from sage.sim.environment.tables import MOST_FAILING, Place, Table, judged, tree, variant
+from sage.sim.environment.tables import MOST_FAILING, Table, TrialIndex, judged, tree, variant
 from sage.sim.environment.trials import run_variants
 
 
@@ -18,7 +18,7 @@ class Transition(NamedTuple):
 
     table: int
     node: int
-    place: Place
+    place: TrialIndex
 
 
 class Disagreement(NamedTuple):

@@ -25,14 +25,14 @@ DEEPEST = 3  # edits
 MOST_FAILING = 8  # tests that a trial runs
 NOTHING, BETTER, REPAIRED, WORSE = 0, 1, 2, 3  # what a trial does to the tests that failed
 ERRORS = (("AssertionError",), ("TypeError", "AttributeError"), ("IndexError", "KeyError"), ("ValueError",))
-Place = tuple[int, int, int]  # slot, kind, variant
+TrialIndex = tuple[int, int, int]  # slot, kind, variant
 
 
 @dataclass
 class Node:
     """A tree of files: the program with some edits, the tests that it passes, and the results of trials at it."""
 
-    places: tuple[Place, ...]
+    places: tuple[TrialIndex, ...]
     failing: int  # of the tests that failed at the beginning
     passes: bool  # all visible tests
     solves: bool  # and the hidden ones
@@ -56,12 +56,12 @@ class Table:
     def edits(self, node: int) -> list[tuple[str, Edit]]:
         return [self.edit(place) for place in self.nodes[node].places]
 
-    def edit(self, place: Place) -> tuple[str, Edit]:
+    def edit(self, place: TrialIndex) -> tuple[str, Edit]:
         slot, kind, variant = place
         return self.slots[slot].path, self.slots[slot].repairs[kind][variant]
 
 
-def places(slots: Sequence[Slot]) -> Iterator[Place]:
+def places(slots: Sequence[Slot]) -> Iterator[TrialIndex]:
     for s, slot in enumerate(slots):
         for k, repairs in enumerate(slot.repairs):
             yield from ((s, k, v) for v in range(len(repairs)))
@@ -90,7 +90,7 @@ def expand(backend: Backend, task: Task, table: Table, node: Node, failing: Sequ
             node.result[place] = -1
 
 
-def overlaps(table: Table, node: Node, place: Place) -> bool:
+def overlaps(table: Table, node: Node, place: TrialIndex) -> bool:
     path, edit = table.edit(place)
     return any(
         path == other and edit.start < there.end + 1 and there.start < edit.end + 1
@@ -98,7 +98,7 @@ def overlaps(table: Table, node: Node, place: Place) -> bool:
     )
 
 
-def variant(table: Table, chosen: Sequence[Place]) -> Variant:
+def variant(table: Table, chosen: Sequence[TrialIndex]) -> Variant:
     found: dict[str, list[Edit]] = {}
     for path, edit in map(table.edit, chosen):
         found.setdefault(path, []).append(edit)
@@ -111,7 +111,9 @@ def judged(told: Told, left: int, before: int) -> int:
     return REPAIRED if left == 0 else BETTER if left < before else NOTHING
 
 
-def add_node(backend: Backend, task: Task, table: Table, chosen: tuple[Place, ...], left: int, base: Spectrum) -> int:
+def add_node(
+    backend: Backend, task: Task, table: Table, chosen: tuple[TrialIndex, ...], left: int, base: Spectrum
+) -> int:
     passes = solves = False
     if left == 0:
         (all_visible,) = run_variants(backend, task, [variant(table, chosen)], list(task.visible))

@@ -18,7 +18,7 @@ class TierError(ValueError):
     """Models that cannot be tiers; the message names the fix."""
 
 
-class Place(NamedTuple):
+class ModelMeans(NamedTuple):
     """Mean cost and mean score of a model, with its column in the table."""
 
     cost: float
@@ -36,7 +36,7 @@ def choose_tiers(table: OutcomeTable) -> tuple[str, str, str, str]:
     """
     known = ~np.isnan(table.score) & ~np.isnan(table.cost_usd)
     places = [
-        Place(float(table.cost_usd[rows, k].mean()), float(table.score[rows, k].mean()), k)
+        ModelMeans(float(table.cost_usd[rows, k].mean()), float(table.score[rows, k].mean()), k)
         for k, rows in enumerate(known.T)
         if rows.any()
     ]
