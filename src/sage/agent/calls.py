@@ -24,7 +24,7 @@ from sage.upstream.accounting import bounded, cost
 from sage.upstream.dialects.chat import Chat
 from sage.upstream.dialects.dialect import TASK_CHARACTERS, Usage, dumps, texts_of
 from sage.upstream.forwarding import Call
-from sage.upstream.upstreams import UpstreamError, Whole
+from sage.upstream.upstreams import CompleteAnswer, UpstreamError
 
 CHAT = Chat()
 PROVENANCE = "sage run"
@@ -111,7 +111,7 @@ class Caller:
                 raise
             self.renamed.add(call.model)
             return self.ask(decision, names, messages)
-        assert isinstance(answer, Whole)  # as nobody asked for a stream
+        assert isinstance(answer, CompleteAnswer)  # as nobody asked for a stream
         price = self.state.table.models[call.model]
         usage = bounded(CHAT.usage(answer.values), price, CHAT, call.values)
         paid = None if usage is None or not usage.known else cost(usage, price)

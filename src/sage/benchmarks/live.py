@@ -31,7 +31,7 @@ from sage.upstream.accounting import ANSWERED, FAILED, LEFT, bounded, outcome_of
 from sage.upstream.dialects.chat import Chat
 from sage.upstream.dialects.dialect import dumps, texts_of
 from sage.upstream.forwarding import Call
-from sage.upstream.upstreams import UpstreamError, Whole
+from sage.upstream.upstreams import CompleteAnswer, UpstreamError
 
 CHAT = Chat()
 SYSTEM = "Be brief."
@@ -136,7 +136,7 @@ def answer(state: ServingState, loop: asyncio.Runner, task: ShortTask) -> TaskAn
     except KeyboardInterrupt:
         report_answer(state, decision, call, began, None, None, LEFT)
         raise
-    assert isinstance(given, Whole)
+    assert isinstance(given, CompleteAnswer)
     message = given.values["choices"][0].get("message") or {}
     text = "\n".join(texts_of(message.get("content"), ("text",)))
     quality = QUALITY.get(verdict(task, text).verdict)
@@ -148,7 +148,7 @@ def report_answer(
     decision: Decision,
     call: Call,
     began: float,
-    given: Whole | None,
+    given: CompleteAnswer | None,
     quality: float | None,
     ended: str,
     timed_out: bool = False,

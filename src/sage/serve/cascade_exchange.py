@@ -15,7 +15,7 @@ from sage.serve.replies import Headers, Send, reply
 from sage.serve.state import ServingState
 from sage.upstream.accounting import ANSWERED, BROKEN, FAILED, REFUSED
 from sage.upstream.dialects.dialect import Usage
-from sage.upstream.forwarding import Begun, Call
+from sage.upstream.forwarding import Call, StartedStream
 from sage.upstream.sse import StreamError
 from sage.upstream.upstreams import UpstreamError, without_key
 
@@ -111,7 +111,7 @@ class CascadeExchange(Exchange):
         if not self.state.forwarder.breakers.usable(self.call.endpoint_of(decision.model), self.call.key):
             raise UpstreamError(f"the upstream of {decision.model} has failed and is left alone", again=True)
         answer = await self.state.forwarder.answer(self.call)
-        if not isinstance(answer, Begun):
+        if not isinstance(answer, StartedStream):
             usage, text = self.dialect.usage(answer.values), self.dialect.text(answer.values)
             return Held(decision, self.call.model, answer.status, answer.body, answer.headers, text, usage)
         stream, portions, size = answer.stream, [answer.held], len(answer.held)

@@ -19,10 +19,10 @@ from sage.serve.sessions import Held, Sessions, ids_of
 from sage.serve.state import ServingState
 from sage.upstream.accounting import ANSWERED, BROKEN, FAILED, LEFT, REFUSED, bounded, cost, outcome_of
 from sage.upstream.dialects.dialect import Usage, dumps
-from sage.upstream.forwarding import Begun, Call
+from sage.upstream.forwarding import Call, StartedStream
 from sage.upstream.headers import JSON
 from sage.upstream.sse import StreamError
-from sage.upstream.upstreams import UpstreamError, Whole, without_key
+from sage.upstream.upstreams import CompleteAnswer, UpstreamError, without_key
 
 # A stream is passed on at once, also by a reverse proxy before sage.
 UNBUFFERED = ((b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no"))
@@ -98,7 +98,7 @@ class Exchange:
             answer = await self.state.forwarder.answer(self.call)
         except UpstreamError as failure:
             return await self.fail(send, failure)
-        if isinstance(answer, Begun):
+        if isinstance(answer, StartedStream):
             return await self.relay(send, answer)
         usage = self.dialect.usage(answer.values)
         await reply(send, answer.status, answer.body, self.head(answer.headers))
@@ -180,7 +180,7 @@ class Exchange:
             "opening": self.dialect.opening(self.call.values),
         }
 
-    async def relay(self, send: Send, begun: Begun) -> None:
+    async def relay(self, send: Send, begun: StartedStream) -> None:
         """Passes a stream on to the client and logs the outcome; an error is sent as an event, because the head of the
         answer is out."""
         stream, portion = begun.stream, begun.held
@@ -215,7 +215,7 @@ class Exchange:
         refused = failure.answer is not None and not failure.again
         self.report(REFUSED if refused else FAILED, timed_out=failure.timed_out)
         own = dumps(self.dialect.error(failure.status, str(failure)))
-        answer = failure.answer or Whole(failure.status, [JSON], own)
+        answer = failure.answer or CompleteAnswer(failure.status, [JSON], own)
         if answer.status >= 500:
             log_failure(answer.status, self.dialect.endpoint, failure.summary, self.tenant)
         await reply(send, answer.status, answer.body, [*self.head(answer.headers), (b"x-should-retry", b"false")])

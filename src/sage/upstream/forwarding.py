@@ -21,9 +21,9 @@ from sage.upstream.sse import StreamError
 from sage.upstream.streams import Stream
 from sage.upstream.upstreams import (
     TRANSPORT_ERRORS,
+    CompleteAnswer,
     Target,
     UpstreamError,
-    Whole,
     check_status,
     failure_of,
     parse_answer,
@@ -61,7 +61,7 @@ class Call:
 
 
 @dataclass
-class Begun:
+class StartedStream:
     """A stream that has given its first content; `held` are its bytes so far."""
 
     stream: Stream
@@ -77,7 +77,7 @@ class Forwarder:
     metrics: Metrics = field(default_factory=Metrics)
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
-    async def answer(self, call: Call) -> Whole | Begun:
+    async def answer(self, call: Call) -> CompleteAnswer | StartedStream:
         """Returns the answer of the first model in `call.order` that gives one; raises the last UpstreamError if none
         does."""
         last: UpstreamError | None = None
@@ -99,7 +99,7 @@ class Forwarder:
         usable = self.breakers.usable(call.endpoint_of(model), call.key)
         return usable and (call.may_ask is None or await call.may_ask(model))
 
-    async def answer_of(self, call: Call, target: Target) -> Whole | Begun:
+    async def answer_of(self, call: Call, target: Target) -> CompleteAnswer | StartedStream:
         """Returns one model's answer, after retries; raises UpstreamError if there is none. A stream's success is
         unknown yet: report it with `ended`."""
         place, trials = call.endpoint_of(target.name), 0
@@ -122,7 +122,9 @@ class Forwarder:
                 await self.sleep(wait)
             else:
                 self.metrics.count("sage_attempts_total", model=target.name, result="200")
-                (self.breakers.succeeded if isinstance(answer, Whole) else self.breakers.began)(place, call.key)
+                (self.breakers.succeeded if isinstance(answer, CompleteAnswer) else self.breakers.began)(
+                    place, call.key
+                )
                 return answer
 
     def ended(self, call: Call, error: StreamError | None = None) -> None:
@@ -135,7 +137,7 @@ class Forwarder:
         if error.blames:
             self.breakers.failed(place, call.key, error.summary)
 
-    async def whole(self, call: Call, target: Target) -> Whole:
+    async def whole(self, call: Call, target: Target) -> CompleteAnswer:
         try:
             async with self.post(call, target) as response:
                 if not 200 <= response.status < 300:
@@ -147,9 +149,9 @@ class Forwarder:
             raise failure_of(error, target) from error
         values = parse_answer(body, call.dialect, target)
         headers = with_type(returned_headers(response.raw_headers), b"json", JSON[1])
-        return Whole(response.status, headers, body, values)
+        return CompleteAnswer(response.status, headers, body, values)
 
-    async def streamed(self, call: Call, target: Target) -> Begun:
+    async def streamed(self, call: Call, target: Target) -> StartedStream:
         response, begun, began = None, None, time.monotonic()
         try:
             async with asyncio.timeout(min(target.upstream.first_byte_s, target.upstream.first_content_s)):
@@ -162,7 +164,7 @@ class Forwarder:
                     )
                 stream = Stream(response, call.dialect.reader(call.values), target, time.monotonic() - began)
                 held = await stream.portion()
-            begun = Begun(stream, await stream.begin(held))
+            begun = StartedStream(stream, await stream.begin(held))
         except StreamError as error:
             raise UpstreamError(
                 without_key(f"{target.name}: {error}".encode(), target).decode(),
@@ -189,13 +191,13 @@ class Forwarder:
         )
 
 
-async def refused_answer(response: aiohttp.ClientResponse, call: Call, target: Target) -> Whole:
+async def refused_answer(response: aiohttp.ClientResponse, call: Call, target: Target) -> CompleteAnswer:
     """Returns the part of an error answer that a client may see: without the upstream's key, and no more than the limit
     on bodies allows."""
     try:
         body = without_key(await AnswerBody(response, target).whole(), target)
     except BodyError as error:
         message = f"the upstream of {target.name} answered {response.status} with {error}"
-        return Whole(response.status, [JSON], dumps(call.dialect.error(response.status, message)))
+        return CompleteAnswer(response.status, [JSON], dumps(call.dialect.error(response.status, message)))
     returned = with_type(returned_headers(response.raw_headers), b"json", b"text/plain; charset=utf-8")
-    return Whole(response.status, [(name, without_key(value, target)) for name, value in returned], body)
+    return CompleteAnswer(response.status, [(name, without_key(value, target)) for name, value in returned], body)

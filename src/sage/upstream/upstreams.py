@@ -27,7 +27,7 @@ TRANSPORT_ERRORS = (aiohttp.ClientError, HttpProcessingError, TimeoutError, OSEr
 
 
 @dataclass(frozen=True)
-class Whole:
+class CompleteAnswer:
     """A complete answer; `values` is its parsed body."""
 
     status: int
@@ -48,7 +48,7 @@ class UpstreamError(Exception):
         blames: bool = False,
         timed_out: bool = False,
         retry_after_s: float | None = None,
-        answer: Whole | None = None,
+        answer: CompleteAnswer | None = None,
         summary: str = "",
     ) -> None:
         super().__init__(message)
@@ -124,7 +124,7 @@ def failure_of(error: Exception, target: Target) -> UpstreamError:
     )
 
 
-def check_status(response: aiohttp.ClientResponse, answer: Whole, target: Target) -> None:
+def check_status(response: aiohttp.ClientResponse, answer: CompleteAnswer, target: Target) -> None:
     """Raises UpstreamError if the status is not 2xx; `answer` is the part of the response that the client may see."""
     status = response.status
     if 200 <= status < 300:

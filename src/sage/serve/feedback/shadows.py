@@ -14,7 +14,7 @@ from sage.serve.feedback.shadow_answers import ShadowAnswers
 from sage.serve.logbook import Logbook
 from sage.upstream.accounting import ANSWERED, FAILED, REFUSED, bounded, cost, outcome_of
 from sage.upstream.dialects.dialect import Usage, dumps
-from sage.upstream.forwarding import Begun, Call, Forwarder
+from sage.upstream.forwarding import Call, Forwarder, StartedStream
 from sage.upstream.upstreams import UpstreamError
 
 MOST_RUNNING = 32  # at a time; what is more is not asked, and said to be censored
@@ -47,7 +47,7 @@ class Shadows:
         ended, timed_out, usage = NOT_ASKED, True, None
         try:
             found = await self.forwarder.answer(call)
-            assert not isinstance(found, Begun)  # nothing was asked to stream
+            assert not isinstance(found, StartedStream)  # nothing was asked to stream
             ended, timed_out = ANSWERED, False
             model = self.table.models[str(decision.shadow)]
             usage = bounded(call.dialect.usage(found.values), model, call.dialect, call.values)
