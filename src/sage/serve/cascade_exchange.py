@@ -26,7 +26,7 @@ class BrokenOffError(UpstreamError):
     """Failure of a stream that had begun."""
 
 
-class Held(NamedTuple):
+class HeldAnswer(NamedTuple):
     """A complete answer that the client has not seen yet."""
 
     decision: Decision
@@ -66,7 +66,7 @@ class CascadeExchange(Exchange):
             cascade = logbook.router.cascade(**self.request())
         except RecordError as error:
             return await self.refuse(send, bad(str(error)))
-        held: dict[str, Held] = {}
+        held: dict[str, HeldAnswer] = {}
         failure: UpstreamError | None = None
         while (decision := await logbook.next_step(cascade, if_left=CENSORED)) is not None:
             self.decision, self.reported = decision, False
@@ -88,7 +88,7 @@ class CascadeExchange(Exchange):
         self.count(200)
         return None
 
-    async def attempt(self, cascade: Cascade, decision: Decision) -> Held:
+    async def attempt(self, cascade: Cascade, decision: Decision) -> HeldAnswer:
         """Returns one model's answer and logs it with the verdicts on it; raises UpstreamError if the model gives none,
         which is logged, too."""
         began = time.perf_counter()
@@ -107,13 +107,13 @@ class CascadeExchange(Exchange):
         self.reported = True  # whoever leaves from now on, the outcome is on its way
         await self.state.logbook.verified(cascade, text, fields)
 
-    async def held_answer(self, decision: Decision) -> Held:
+    async def held_answer(self, decision: Decision) -> HeldAnswer:
         if not self.state.forwarder.breakers.usable(self.call.endpoint_of(decision.model), self.call.key):
             raise UpstreamError(f"the upstream of {decision.model} has failed and is left alone", again=True)
         answer = await self.state.forwarder.answer(self.call)
         if not isinstance(answer, StartedStream):
             usage, text = self.dialect.usage(answer.values), self.dialect.text(answer.values)
-            return Held(decision, self.call.model, answer.status, answer.body, answer.headers, text, usage)
+            return HeldAnswer(decision, self.call.model, answer.status, answer.body, answer.headers, text, usage)
         stream, portions, size = answer.stream, [answer.held], len(answer.held)
         try:
             while not stream.reader.ended:
@@ -132,9 +132,9 @@ class CascadeExchange(Exchange):
                 stream.response.close()
         self.state.forwarder.ended(self.call)
         text = "".join(stream.reader.said)
-        return Held(decision, self.call.model, 200, b"".join(portions), stream.headers, text, stream.reader.usage)
+        return HeldAnswer(decision, self.call.model, 200, b"".join(portions), stream.headers, text, stream.reader.usage)
 
-    async def deliver(self, send: Send, held: Held, cascade: Cascade) -> None:
+    async def deliver(self, send: Send, held: HeldAnswer, cascade: Cascade) -> None:
         headers = [*self.head(held.headers), (b"x-sage-cascade-id", cascade.id.encode())]
         if not self.call.streams:
             return await reply(send, held.status, held.body, headers)

@@ -15,7 +15,7 @@ from sage.serve.access.access import Caller, Refusal, tenant_of
 from sage.serve.feedback.signals import Signals
 from sage.serve.model_names import Wish, wish_of
 from sage.serve.replies import Headers, Receive, Send, log_failure, refuse, reply
-from sage.serve.sessions import Held, Sessions, ids_of
+from sage.serve.sessions import SessionModel, Sessions, ids_of
 from sage.serve.state import ServingState
 from sage.upstream.accounting import ANSWERED, BROKEN, FAILED, LEFT, REFUSED, bounded, cost, outcome_of
 from sage.upstream.dialects.dialect import Usage, dumps
@@ -270,7 +270,7 @@ class Exchange:
             if self.ids.session:
                 self.memory.sessions.answered(
                     self.session_key,
-                    Held(model, usage.tokens_in + usage.tokens_out, decision.follows or decision.id),
+                    SessionModel(model, usage.tokens_in + usage.tokens_out, decision.follows or decision.id),
                     self.state.table.serve,
                 )
         return outcome_of(

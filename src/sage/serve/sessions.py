@@ -32,7 +32,7 @@ def ids_of(headers: Mapping[str, str], body: Mapping[str, object]) -> Ids:
     return Ids(session, headers.get(TASK_HEADER, "")[:LONGEST_ID] or session)
 
 
-class Held(NamedTuple):
+class SessionModel(NamedTuple):
     """The model that last answered a session."""
 
     model: str
@@ -45,7 +45,7 @@ class Sessions:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
-        self.held: OrderedDict[tuple[str, ...], tuple[Held, float]] = OrderedDict()  # and until when
+        self.held: OrderedDict[tuple[str, ...], tuple[SessionModel, float]] = OrderedDict()  # and until when
 
     def hold(self, key: tuple[str, ...], tokens: float, settings: ServeSettings) -> Hold | None:
         """Returns the model that the session should keep, and the part of `tokens` that its cache can have; None if
@@ -60,7 +60,7 @@ class Sessions:
             follows=held.drawn_by,
         )
 
-    def answered(self, key: tuple[str, ...], held: Held, settings: ServeSettings) -> None:
+    def answered(self, key: tuple[str, ...], held: SessionModel, settings: ServeSettings) -> None:
         """Notes the model that answered a session; its cache can have the whole prompt."""
         self.held[key] = held, self.clock() + settings.cache_s
         self.held.move_to_end(key)

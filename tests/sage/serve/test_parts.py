@@ -10,7 +10,7 @@ import pytest
 from sage.orchestrator.guard import Hold
 from sage.orchestrator.upstream_settings import ServeSettings
 from sage.serve.access.descriptors import Descriptors
-from sage.serve.sessions import MOST_SESSIONS, Held, Sessions, ids_of
+from sage.serve.sessions import MOST_SESSIONS, SessionModel, Sessions, ids_of
 from sage.upstream.body_edit import edited
 from sage.upstream.breaker import MOST_KEYS, MOST_REST_S, Breakers, ModelEndpoint
 from sage.upstream.dialects.chat import Chat
@@ -236,7 +236,7 @@ def test_an_opening_is_one_line_and_one_count(caplog: pytest.LogCaptureFixture) 
 def test_a_session_is_held_as_long_as_the_cache() -> None:
     clock = Clock()
     sessions, settings = Sessions(clock), ServeSettings(cache_s=300.0, affinity_usd=0.5)
-    sessions.answered(("t", "s", "chat"), Held("large", 5000, "d0"), settings)
+    sessions.answered(("t", "s", "chat"), SessionModel("large", 5000, "d0"), settings)
     clock.now += 299
     assert sessions.hold(("t", "s", "chat"), 4000.0, settings) == Hold(
         model="large", cached_tokens=4000, gain_usd=0.5, follows="d0"
@@ -245,7 +245,7 @@ def test_a_session_is_held_as_long_as_the_cache() -> None:
     clock.now += 1
     assert sessions.hold(("t", "s", "chat"), 4000.0, settings) is None
     for number in range(MOST_SESSIONS + 5):
-        sessions.answered(("t", str(number), "chat"), Held("small", 1, "d0"), settings)
+        sessions.answered(("t", str(number), "chat"), SessionModel("small", 1, "d0"), settings)
     assert len(sessions.held) == MOST_SESSIONS
 
 
