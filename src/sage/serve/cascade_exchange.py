@@ -131,7 +131,7 @@ class CascadeExchange(Exchange):
             if not stream.reader.ended:
                 stream.response.close()
         self.state.forwarder.ended(self.call)
-        text = "".join(stream.reader.said)
+        text = "".join(stream.reader.texts)
         return HeldAnswer(decision, self.call.model, 200, b"".join(portions), stream.headers, text, stream.reader.usage)
 
     async def deliver(self, send: Send, held: HeldAnswer, cascade: Cascade) -> None:

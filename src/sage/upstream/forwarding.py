@@ -57,7 +57,7 @@ class Call:
         return ModelEndpoint(model, self.dialect.endpoint)
 
     def body_for(self, target: Target) -> bytes:
-        return edited(self.body, self.values, target.model, self.dialect.wishes(self.values))
+        return edited(self.body, self.values, target.model, self.dialect.added_fields(self.values))
 
 
 @dataclass

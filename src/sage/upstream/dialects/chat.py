@@ -7,11 +7,11 @@ from sage.upstream.dialects.dialect import (
     StreamReader,
     Usage,
     count_of,
+    error_text,
     in_band,
     largest_count,
     last_words,
     not_understood,
-    said,
     texts_of,
     usage_in,
 )
@@ -41,7 +41,7 @@ class ChatReader(StreamReader):
             delta = choice.get("delta")
             if isinstance(delta, dict) and any(value for name, value in delta.items() if name != "role"):
                 self.contents += 1
-                self.said += texts_of(delta.get("content"), ("text",))
+                self.texts += texts_of(delta.get("content"), ("text",))
             if choice.get("finish_reason"):
                 self.contents += not self.finished
                 self.finished = True
@@ -66,9 +66,9 @@ class Chat(Dialect):
         return last_words(body.get("messages"), ("text",))
 
     def reader(self, body: dict) -> ChatReader:
-        return ChatReader(hide_usage="stream_options" in self.wishes(body))
+        return ChatReader(hide_usage="stream_options" in self.added_fields(body))
 
-    def wishes(self, body: dict) -> dict:
+    def added_fields(self, body: dict) -> dict:
         """Returns `stream_options` that ask for the usage of a stream, from which its cost is computed; {} if the
         request does not stream, or asks for the usage itself."""
         options = body.get("stream_options")
@@ -89,12 +89,15 @@ class Chat(Dialect):
     def text(self, answer: dict) -> str:
         messages = [choice.get("message") for choice in answer["choices"] if isinstance(choice, dict)]
         return "\n".join(
-            text for said in messages if isinstance(said, dict) for text in texts_of(said.get("content"), ("text",))
+            text
+            for message in messages
+            if isinstance(message, dict)
+            for text in texts_of(message.get("content"), ("text",))
         )
 
     def problem(self, answer: dict) -> str:
         if answer.get("error"):
-            return said(answer["error"])
+            return error_text(answer["error"])
         choices = answer.get("choices")
         return "" if isinstance(choices, list) and choices else "an answer without choices"
 

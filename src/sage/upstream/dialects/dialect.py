@@ -41,7 +41,7 @@ class StreamReader(ABC):
         self.contents = 0  # events with content so far
         self.ended = False
         self.usage: Usage | None = None
-        self.said: list[str] = []  # the text so far, in pieces
+        self.texts: list[str] = []  # the text so far, in pieces
 
     def read(self, event: Event) -> bytes:
         """Returns the bytes that the client gets for an event, empty if the event is hidden from it; raises StreamError
@@ -89,7 +89,7 @@ class Dialect(ABC):
     def reader(self, body: dict) -> StreamReader:
         """Returns a new StreamReader for the streamed answer to a request."""
 
-    def wishes(self, body: dict) -> dict:
+    def added_fields(self, body: dict) -> dict:
         """Returns fields that sage adds to a request's body; {} for most dialects."""
         return {}
 
@@ -187,7 +187,7 @@ def dumps(values: object) -> bytes:
     return json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
-def said(error: object) -> str:
+def error_text(error: object) -> str:
     """Returns the message of an upstream's error, or the error as JSON if it has none, cut to MOST_SAID characters."""
     if isinstance(error, dict):
         message = error.get("message")
@@ -205,17 +205,17 @@ def shortened(error: object) -> str:
 def blames_upstream(error: object) -> bool:
     """Returns False if the status, code or type of an error says that the request or a rate limit caused it; True
     otherwise."""
-    said = error if isinstance(error, dict) else {}
-    codes = [said.get(name) for name in ("status", "status_code", "code")]
+    fields = error if isinstance(error, dict) else {}
+    codes = [fields.get(name) for name in ("status", "status_code", "code")]
     if any(isinstance(code, int) and 400 <= code < 500 and code not in (401, 403) for code in codes):
         return False
-    return not any(isinstance(kind, str) and kind in REQUEST_KINDS for kind in (said.get("type"), said.get("code")))
+    return not any(isinstance(kind, str) and kind in REQUEST_KINDS for kind in (fields.get("type"), fields.get("code")))
 
 
 def in_band(error: object, event: Event) -> StreamError:
     """Returns the StreamError for an error that an upstream sent as an event of its stream."""
     return StreamError(
-        said(error), event.raw, blames=blames_upstream(error), summary="the upstream sent an error in its stream"
+        error_text(error), event.raw, blames=blames_upstream(error), summary="the upstream sent an error in its stream"
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sage.upstream.dialects.dialect import TASK_CHARACTERS, Dialect, StreamReader, Usage, said, usage_in
+from sage.upstream.dialects.dialect import TASK_CHARACTERS, Dialect, StreamReader, Usage, error_text, usage_in
 
 
 class Embeddings(Dialect):
@@ -39,5 +39,5 @@ class Embeddings(Dialect):
 
     def problem(self, answer: dict) -> str:
         if answer.get("error"):
-            return said(answer["error"])
+            return error_text(answer["error"])
         return "" if isinstance(answer.get("data"), list) else "an answer without data"

@@ -8,9 +8,9 @@ from sage.upstream.dialects.dialect import (
     StreamReader,
     Usage,
     dumps,
+    error_text,
     in_band,
     last_words,
-    said,
     texts_of,
     token_counts,
 )
@@ -49,7 +49,7 @@ class MessagesReader(StreamReader):
             self.ended = True
         elif is_content(kind, values):
             self.contents += 1
-            self.said += texts_of([values.get("delta")], ("text_delta",))
+            self.texts += texts_of([values.get("delta")], ("text_delta",))
         return event.raw
 
     def count(self, usage: object) -> None:
@@ -84,7 +84,7 @@ class Messages(Dialect):
 
     def problem(self, answer: dict) -> str:
         if answer.get("type") == "error":
-            return said(answer.get("error"))
+            return error_text(answer.get("error"))
         return "" if isinstance(answer.get("content"), list) else "an answer without content"
 
     def error(self, status: int, message: str, kind: str = "") -> dict:
@@ -104,7 +104,7 @@ class CountTokens(Messages):
 
     def problem(self, answer: dict) -> str:
         if answer.get("type") == "error":
-            return said(answer.get("error"))
+            return error_text(answer.get("error"))
         return "" if isinstance(answer.get("input_tokens"), int) else "an answer without input_tokens"
 
 

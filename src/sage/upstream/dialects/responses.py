@@ -8,11 +8,11 @@ from sage.upstream.dialects.dialect import (
     Usage,
     count_of,
     dumps,
+    error_text,
     first_words,
     in_band,
     largest_count,
     last_words,
-    said,
     texts_of,
     usage_in,
 )
@@ -40,7 +40,7 @@ class ResponsesReader(StreamReader):
         if kind in ENDS:
             self.contents, self.ended = self.contents + 1, True
             self.usage = usage_of(self.response)
-            self.said = ["\n".join(texts_in(self.response))]
+            self.texts = ["\n".join(texts_in(self.response))]
         elif isinstance(kind, str) and kind.startswith("response.") and kind not in BEFORE_CONTENT:
             self.contents += values.get("delta", True) != ""
         return event.raw
@@ -70,7 +70,7 @@ class Responses(Dialect):
 
     def problem(self, answer: dict) -> str:
         if answer.get("error") or answer.get("status") == "failed":
-            return said(answer.get("error") or "the response failed")
+            return error_text(answer.get("error") or "the response failed")
         return "" if isinstance(answer.get("output"), list) else "an answer without output"
 
     def error_event(self, message: str, reader: StreamReader) -> bytes:
