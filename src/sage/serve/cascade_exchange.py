@@ -123,14 +123,14 @@ class CascadeExchange(Exchange):
                     raise StreamError(f"an answer of more than {MOST_HELD} bytes")
             await stream.finish()
         except StreamError as error:
-            self.state.forwarder.ended(self.call, error)
+            self.state.forwarder.stream_ended(self.call, error)
             said = without_key(f"{decision.model}: {error}".encode(), stream.target).decode()
             summary = f"{decision.model}: {error.summary}"
             raise BrokenOffError(said, again=True, timed_out=error.timed_out, summary=summary) from error
         finally:
             if not stream.reader.ended:
                 stream.response.close()
-        self.state.forwarder.ended(self.call)
+        self.state.forwarder.stream_ended(self.call)
         text = "".join(stream.reader.texts)
         return HeldAnswer(decision, self.call.model, 200, b"".join(portions), stream.headers, text, stream.reader.usage)
 

@@ -198,9 +198,9 @@ class Exchange:
             own = self.dialect.error_event(f"{stream.target.name}: {error}", stream.reader)
             portion = without_key(error.event or own, stream.target)
             ended, timed_out = BROKEN, error.timed_out
-            self.state.forwarder.ended(self.call, error)
+            self.state.forwarder.stream_ended(self.call, error)
         else:
-            self.state.forwarder.ended(self.call)
+            self.state.forwarder.stream_ended(self.call)
         finally:
             if ended == BROKEN or not stream.reader.ended:
                 stream.response.close()

@@ -107,7 +107,7 @@ class Breakers:
         found = self.at.get(place)
         return found is not None and found.rests(key, self.clock())
 
-    def begin(self, place: ModelEndpoint, key: str) -> None:
+    def call_started(self, place: ModelEndpoint, key: str) -> None:
         """Notes the start of a call. If the circuit is open, the call is a trial, which blocks further calls of its key
         until it returns or `breaker_s` seconds pass."""
         breaker, now = self.breaker(place), self.clock()
@@ -116,7 +116,7 @@ class Breakers:
             circuit = breaker.circuit(key, now)
             circuit.is_open, circuit.next_trial = True, now + self.settings.breaker_s
 
-    def began(self, place: ModelEndpoint, key: str) -> None:
+    def stream_started(self, place: ModelEndpoint, key: str) -> None:
         """Closes open circuits because a stream has begun; if this stream breaks off, its failure opens them again at
         once."""
         breaker = self.breaker(place)
@@ -125,7 +125,7 @@ class Breakers:
         if breaker.is_open:
             log.warning(f"{place.model} answers at {place.endpoint} again")
         elif found is not None and found.is_open:
-            log.warning(f"{place.model} answers at {place.endpoint} again for {named(key)}")
+            log.warning(f"{place.model} answers at {place.endpoint} again for {key_label(key)}")
         for circuit in closing:
             if circuit.is_open:
                 circuit.is_open, circuit.failures = False, self.settings.breaker_failures - 1
@@ -133,7 +133,7 @@ class Breakers:
         breaker.failing.clear()
 
     def succeeded(self, place: ModelEndpoint, key: str) -> None:
-        self.began(place, key)
+        self.stream_started(place, key)
         if (found := self.breaker(place).circuits.get(key)) is not None:
             found.failures = 0
 
@@ -153,7 +153,7 @@ class Breakers:
             breaker.is_open, breaker.open_until = True, circuit.next_trial
             self.opened(place, "everybody", "all", reason)
         elif not was_open:
-            self.opened(place, named(key), "key", reason)
+            self.opened(place, key_label(key), "key", reason)
 
     def opened(self, place: ModelEndpoint, whom: str, scope: str, reason: str) -> None:
         self.metrics.count("sage_breaker_openings_total", model=place.model, endpoint=place.endpoint, scope=scope)
@@ -185,5 +185,5 @@ class Breakers:
         self.at |= {place: breaker for place, breaker in old.at.items() if place.model in kept}
 
 
-def named(key: str) -> str:
+def key_label(key: str) -> str:
     return f"the key {key}" if key else "callers without a key"

@@ -101,10 +101,10 @@ class Forwarder:
 
     async def answer_of(self, call: Call, target: Target) -> CompleteAnswer | StartedStream:
         """Returns one model's answer, after retries; raises UpstreamError if there is none. A stream's success is
-        unknown yet: report it with `ended`."""
+        unknown yet: report it with `stream_ended`."""
         place, trials = call.endpoint_of(target.name), 0
         while True:
-            self.breakers.begin(place, call.key)
+            self.breakers.call_started(place, call.key)
             call.attempts, call.model = call.attempts + 1, target.name
             try:
                 answer = await (self.streamed(call, target) if call.streams else self.whole(call, target))
@@ -122,12 +122,12 @@ class Forwarder:
                 await self.sleep(wait)
             else:
                 self.metrics.count("sage_attempts_total", model=target.name, result="200")
-                (self.breakers.succeeded if isinstance(answer, CompleteAnswer) else self.breakers.began)(
+                (self.breakers.succeeded if isinstance(answer, CompleteAnswer) else self.breakers.stream_started)(
                     place, call.key
                 )
                 return answer
 
-    def ended(self, call: Call, error: StreamError | None = None) -> None:
+    def stream_ended(self, call: Call, error: StreamError | None = None) -> None:
         """Tells the breaker that a stream has ended, with the error that broke it, or None if it is complete."""
         place = call.endpoint_of(call.model)
         if error is None:

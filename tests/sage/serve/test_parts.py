@@ -109,13 +109,13 @@ def test_a_breaker_opens_tries_once_and_closes() -> None:
     assert not found.usable(CHAT, "")
     clock.now += 0.1
     assert found.usable(CHAT, "")
-    found.begin(CHAT, "")
+    found.call_started(CHAT, "")
     assert not found.usable(CHAT, "")  # one trial at a time
     fail(found, "")
     clock.now += 29.9
     assert not found.usable(CHAT, "")
     clock.now += 0.1
-    found.begin(CHAT, "")
+    found.call_started(CHAT, "")
     found.succeeded(CHAT, "")
     assert (found.usable(CHAT, ""), found.wait_s(CHAT, "")) == (True, 0.0)
     fail(found, "")
@@ -127,7 +127,7 @@ def test_a_trial_that_is_lost_does_not_keep_a_breaker_open() -> None:
     found = breakers(clock, failures=1, seconds=10.0)
     fail(found, "")
     clock.now += 10
-    found.begin(CHAT, "")  # of a client that leaves
+    found.call_started(CHAT, "")  # of a client that leaves
     clock.now += 10
     assert found.usable(CHAT, "")
 
@@ -159,14 +159,14 @@ def test_nobody_can_use_up_the_trials_of_others() -> None:
     fail(found, "bob", 2)
     clock.now += 30
     for _ in range(10):  # eve is always first
-        found.begin(CHAT, "eve")
+        found.call_started(CHAT, "eve")
         fail(found, "eve")
         assert found.usable(CHAT, "ada")
-    found.begin(CHAT, "ada")
+    found.call_started(CHAT, "ada")
     assert not found.usable(CHAT, "ada")
     fail(found, "ada")  # once is enough while it is known to be down
     assert (found.usable(CHAT, "ada"), found.usable(CHAT, "new")) == (False, True)
-    found.begin(CHAT, "new")
+    found.call_started(CHAT, "new")
     found.succeeded(CHAT, "new")
     assert [found.usable(CHAT, key) for key in ("eve", "ada", "bob", "new")] == [True] * 4
 
@@ -175,15 +175,15 @@ def test_a_stream_that_begins_closes_a_breaker_and_opens_it_if_it_breaks_off() -
     clock = Clock()
     found = breakers(clock, failures=3)
     for _ in range(2):
-        found.began(CHAT, "")
+        found.stream_started(CHAT, "")
         fail(found, "")
-    found.began(CHAT, "")
+    found.stream_started(CHAT, "")
     assert found.usable(CHAT, "")
     fail(found, "")  # streams that begin and break off are failures in a row
     assert not found.usable(CHAT, "")
     clock.now += 30
-    found.begin(CHAT, "")
-    found.began(CHAT, "")
+    found.call_started(CHAT, "")
+    found.stream_started(CHAT, "")
     assert found.usable(CHAT, "")
     fail(found, "")
     assert not found.usable(CHAT, "")
