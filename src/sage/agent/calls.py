@@ -20,7 +20,7 @@ from sage.orchestrator.guard import CHARACTERS_PER_TOKEN, Serving
 from sage.orchestrator.model_router import Router
 from sage.orchestrator.request_fields import AttemptFields, RequestFields
 from sage.serve.state import ServingState
-from sage.upstream.accounting import bounded, cost
+from sage.upstream.accounting import bounded_usage, cost
 from sage.upstream.dialects.chat import Chat
 from sage.upstream.dialects.dialect import TASK_CHARACTERS, Usage, dumps, texts_of
 from sage.upstream.forwarding import Call
@@ -113,7 +113,7 @@ class Caller:
             return self.ask(decision, names, messages)
         assert isinstance(answer, CompleteAnswer)  # as nobody asked for a stream
         price = self.state.table.models[call.model]
-        usage = bounded(CHAT.usage(answer.values), price, CHAT, call.values)
+        usage = bounded_usage(CHAT.usage(answer.values), price, CHAT, call.values)
         paid = None if usage is None or not usage.known else cost(usage, price)
         most = self.allowance.most_usd(call.model, messages, self.allowance.answer_tokens(model, messages))
         self.allowance.spent_usd += most if paid is None else paid

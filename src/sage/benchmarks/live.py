@@ -27,7 +27,7 @@ from sage.policies.learned_policy import was_seen
 from sage.serve.logbook import Logbook
 from sage.serve.state import Places, ServingState
 from sage.settings import CHECKPOINT, FORCE, POLICY
-from sage.upstream.accounting import ANSWERED, FAILED, LEFT, bounded, outcome_of
+from sage.upstream.accounting import ANSWERED, FAILED, LEFT, bounded_usage, outcome_of
 from sage.upstream.dialects.chat import Chat
 from sage.upstream.dialects.dialect import dumps, texts_of
 from sage.upstream.forwarding import Call
@@ -156,7 +156,7 @@ def report_answer(
     """Reports the outcome of one call to the log, and returns it."""
     latency_s, model = time.perf_counter() - began, call.model or decision.model
     said = None if given is None else CHAT.usage(given.values)
-    usage = bounded(said, state.table.models[model], CHAT, call.values)
+    usage = bounded_usage(said, state.table.models[model], CHAT, call.values)
     fields = outcome_of(
         decision,
         model,

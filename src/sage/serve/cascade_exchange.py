@@ -69,7 +69,7 @@ class CascadeExchange(Exchange):
         held: dict[str, HeldAnswer] = {}
         failure: UpstreamError | None = None
         while (decision := await logbook.next_step(cascade, if_left=CENSORED)) is not None:
-            self.decision, self.reported = decision, False
+            self.decision, self.outcome_logged = decision, False
             try:
                 found = await self.attempt(cascade, decision)
                 held[decision.id] = found
@@ -84,7 +84,7 @@ class CascadeExchange(Exchange):
         chosen = held.get(taken.id if taken is not None else "") or list(held.values())[-1]
         self.decision, self.call.model = chosen.decision, chosen.model
         await self.deliver(send, chosen, cascade)
-        self.hear(chosen.decision)
+        self.judge_earlier(chosen.decision)
         self.count(200)
         return None
 
@@ -104,7 +104,7 @@ class CascadeExchange(Exchange):
         return found
 
     async def verify(self, cascade: Cascade, text: str | None, fields: AttemptFields) -> None:
-        self.reported = True  # whoever leaves from now on, the outcome is on its way
+        self.outcome_logged = True  # whoever leaves from now on, the outcome is on its way
         await self.state.logbook.verified(cascade, text, fields)
 
     async def held_answer(self, decision: Decision) -> HeldAnswer:

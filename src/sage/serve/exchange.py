@@ -17,7 +17,7 @@ from sage.serve.model_names import Wish, wish_of
 from sage.serve.replies import Headers, Receive, Send, log_failure, refuse, reply
 from sage.serve.sessions import SessionModel, Sessions, ids_of
 from sage.serve.state import ServingState
-from sage.upstream.accounting import ANSWERED, BROKEN, FAILED, LEFT, REFUSED, bounded, cost, outcome_of
+from sage.upstream.accounting import ANSWERED, BROKEN, FAILED, LEFT, REFUSED, bounded_usage, cost, outcome_of
 from sage.upstream.dialects.dialect import Usage, dumps
 from sage.upstream.forwarding import Call, StartedStream
 from sage.upstream.headers import JSON
@@ -51,7 +51,7 @@ class Exchange:
         self.ids = ids_of(call.headers, call.values)
         self.tenant = tenant_of(caller.tenant)
         self.decision: Decision | None = None
-        self.reported = False
+        self.outcome_logged = False
 
     @property
     def session_key(self) -> tuple[str, ...]:
@@ -237,16 +237,16 @@ class Exchange:
 
     def report(self, ended: str, usage: Usage | None = None, timed_out: bool = False) -> None:
         """Logs the outcome of the decision; does nothing if there is none, or if it was logged."""
-        if self.decision is None or self.reported:
+        if self.decision is None or self.outcome_logged:
             return
-        self.reported = True
+        self.outcome_logged = True
         self.state.logbook.report(self.decision, self.outcome(self.decision, self.began, ended, usage, timed_out))
-        self.hear(self.decision)
+        self.judge_earlier(self.decision)
 
-    def hear(self, decision: Decision) -> None:
+    def judge_earlier(self, decision: Decision) -> None:
         """Logs verdicts on earlier answers that this request implies."""
         if decision.logged:
-            for earlier, verdict in self.memory.signals.heard(
+            for earlier, verdict in self.memory.signals.verdicts_on_earlier(
                 self.session_key, self.call.values, self.call.headers, decision.id
             ):
                 self.state.logbook.judge(earlier, verdict)
@@ -259,7 +259,7 @@ class Exchange:
         price = self.state.table.models[model]
         if model != decision.model and ended in (ANSWERED, BROKEN):
             self.metrics.count("sage_fallbacks_total", model=model)
-        usage = bounded(usage, price, self.dialect, self.call.values)
+        usage = bounded_usage(usage, price, self.dialect, self.call.values)
         if usage is not None and usage.problem:
             self.metrics.count("sage_usage_problems_total", model=model)
         if usage is not None and usage.known:

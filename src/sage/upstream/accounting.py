@@ -54,7 +54,7 @@ def outcome_of(
     return fields
 
 
-def bounded(usage: Usage | None, model: Model, dialect: Dialect, body: dict) -> Usage | None:
+def bounded_usage(usage: Usage | None, model: Model, dialect: Dialect, body: dict) -> Usage | None:
     """Returns the usage with each count cut to the most that the model and the request allow, and `problem` naming the
     counts that were cut; unchanged if it is None or not known."""
     if usage is None or not usage.known:

@@ -16,7 +16,7 @@ from sage.log.budgets import TenantBudget
 from sage.log.records import Outcome
 from sage.orchestrator.models_file import Model
 from sage.serve.access.keys import KeyFile
-from sage.upstream.accounting import MOST_CONTEXT, bounded
+from sage.upstream.accounting import MOST_CONTEXT, bounded_usage
 from sage.upstream.dialects import BY_NAME
 from sage.upstream.dialects.dialect import Usage
 from sage.upstream.dialects.messages import VERSION
@@ -266,8 +266,8 @@ def test_embeddings_of_many_texts_have_many_contexts() -> None:
     model = Model(input_usd_per_mtok=1, output_usd_per_mtok=1, max_context=100)
     said = Usage(250, 0)
     embeddings = BY_NAME["embeddings"]
-    assert bounded(said, model, embeddings, {"input": ["a", "b", "c"]}) == said
-    found = [bounded(said, model, embeddings, {"input": given}) for given in ("a", [1, 2, 3], ["a"])]
+    assert bounded_usage(said, model, embeddings, {"input": ["a", "b", "c"]}) == said
+    found = [bounded_usage(said, model, embeddings, {"input": given}) for given in ("a", [1, 2, 3], ["a"])]
     assert {usage.tokens_in for usage in found if usage is not None} == {100}
 
 

@@ -12,7 +12,7 @@ from sage.log.records import Decision
 from sage.orchestrator.models_file import ModelsFile
 from sage.serve.feedback.shadow_answers import ShadowAnswers
 from sage.serve.logbook import Logbook
-from sage.upstream.accounting import ANSWERED, FAILED, REFUSED, bounded, cost, outcome_of
+from sage.upstream.accounting import ANSWERED, FAILED, REFUSED, bounded_usage, cost, outcome_of
 from sage.upstream.dialects.dialect import Usage, dumps
 from sage.upstream.forwarding import Call, Forwarder, StartedStream
 from sage.upstream.upstreams import UpstreamError
@@ -50,7 +50,7 @@ class Shadows:
             assert not isinstance(found, StartedStream)  # nothing was asked to stream
             ended, timed_out = ANSWERED, False
             model = self.table.models[str(decision.shadow)]
-            usage = bounded(call.dialect.usage(found.values), model, call.dialect, call.values)
+            usage = bounded_usage(call.dialect.usage(found.values), model, call.dialect, call.values)
             if self.answers.seconds > 0:
                 self.logbook.write(partial(self.answers.keep, decision, found.values))
         except UpstreamError as failure:

@@ -59,7 +59,7 @@ class Signals:
     def __init__(self) -> None:
         self._answered: OrderedDict[tuple, str] = OrderedDict()
 
-    def heard(
+    def verdicts_on_earlier(
         self, place: tuple[str, ...], values: Mapping[str, object], headers: Mapping[str, str], decision_id: str
     ) -> list[tuple[str, Verdict]]:
         """Returns (decision id, verdict) for the earlier decisions that a request tells about, and notes `decision_id`

@@ -39,10 +39,10 @@ def test_tests_that_an_agent_ran_are_a_verdict_on_the_answer_that_ran_them(diale
     signals = Signals()
     field = "input" if dialect is responses else "messages"
     first = [{"role": "user", "content": [{"type": "text", "text": "repair it", "cache_control": {"type": "x"}}]}]
-    assert signals.heard(PLACE, {field: first}, {}, "d1") == []
+    assert signals.verdicts_on_earlier(PLACE, {field: first}, {}, "d1") == []
     again = [{"role": "user", "content": [{"type": "text", "text": "repair it"}]}]  # marks of caching move
     then = [*again, *dialect("cd app && pytest -q tests/", f"Exit code: {code}\n2 tests")]
-    [(decision, verdict)] = signals.heard(PLACE, {field: then}, {}, "d2")
+    [(decision, verdict)] = signals.verdicts_on_earlier(PLACE, {field: then}, {}, "d2")
     assert decision == "d1"
     assert (verdict.verifier, verdict.verdict) == (TESTS, word)
     assert f"exit code {code}" in verdict.source
@@ -51,13 +51,13 @@ def test_tests_that_an_agent_ran_are_a_verdict_on_the_answer_that_ran_them(diale
 def test_only_the_same_conversation_is_meant() -> None:
     signals = Signals()
     first = [{"role": "user", "content": "repair it"}]
-    signals.heard(PLACE, {"messages": first}, {}, "d1")
+    signals.verdicts_on_earlier(PLACE, {"messages": first}, {}, "d1")
     then = {"messages": [*first, *chat("pytest", "Exit code: 1")]}
-    assert signals.heard(("team", "session-2", "chat"), then, {}, "x") == []
-    assert signals.heard(("other", "session-1", "chat"), then, {}, "x") == []
+    assert signals.verdicts_on_earlier(("team", "session-2", "chat"), then, {}, "x") == []
+    assert signals.verdicts_on_earlier(("other", "session-1", "chat"), then, {}, "x") == []
     other = {"messages": [{"role": "user", "content": "something else"}, *chat("pytest", "Exit code: 1")]}
-    assert signals.heard(PLACE, other, {}, "x") == []
-    assert [decision for decision, _ in signals.heard(PLACE, then, {}, "d2")] == ["d1"]
+    assert signals.verdicts_on_earlier(PLACE, other, {}, "x") == []
+    assert [decision for decision, _ in signals.verdicts_on_earlier(PLACE, then, {}, "d2")] == ["d1"]
 
 
 @pytest.mark.parametrize(
@@ -152,9 +152,9 @@ def test_codes_that_are_no_verdict_of_tests_and_several_runs_say_nothing() -> No
 def test_a_retry_is_one_that_the_sdk_calls_so() -> None:
     signals = Signals()
     values = {"messages": [{"role": "user", "content": "x"}]}
-    signals.heard(PLACE, values, {"x-stainless-retry-count": "0"}, "d1")
-    assert signals.heard(PLACE, values, {}, "d2") == []  # the same once more may be a second sample
-    [(decision, verdict)] = signals.heard(PLACE, values, {"x-stainless-retry-count": "1"}, "d3")
+    signals.verdicts_on_earlier(PLACE, values, {"x-stainless-retry-count": "0"}, "d1")
+    assert signals.verdicts_on_earlier(PLACE, values, {}, "d2") == []  # the same once more may be a second sample
+    [(decision, verdict)] = signals.verdicts_on_earlier(PLACE, values, {"x-stainless-retry-count": "1"}, "d3")
     assert (decision, verdict.verifier, verdict.verdict) == ("d2", RETRY, "failed")
 
 
@@ -171,4 +171,4 @@ def test_a_retry_is_one_that_the_sdk_calls_so() -> None:
     ],
 )
 def test_odd_requests_say_nothing(values: dict) -> None:
-    assert Signals().heard(PLACE, values, {"x-stainless-retry-count": "²"}, "d1") == []
+    assert Signals().verdicts_on_earlier(PLACE, values, {"x-stainless-retry-count": "²"}, "d1") == []
