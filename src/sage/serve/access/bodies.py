@@ -40,7 +40,7 @@ async def read_body(receive: Receive, headers: Headers, most_bytes: int = MOST_B
 def parse_object(body: bytes) -> dict | Refusal:
     """Returns the JSON object in a body; a Refusal, which never repeats the body, if there is none."""
     try:
-        values = parsed(body, MARGIN)
+        values = parse_with_margin(body, MARGIN)
     except (ValueError, RecursionError):
         return bad("the body is not JSON, or nests too deep: send one object")
     if not isinstance(values, dict):
@@ -48,7 +48,7 @@ def parse_object(body: bytes) -> dict | Refusal:
     return values
 
 
-def parsed(body: bytes, margin: int) -> object:
+def parse_with_margin(body: bytes, margin: int) -> object:
     """Returns parsed JSON, read `margin` calls deeper than it will be written: Python limits the depth of both, and a
     body that was read must not fail when it is passed on."""
-    return parsed(body, margin - 1) if margin else json.loads(body)
+    return parse_with_margin(body, margin - 1) if margin else json.loads(body)

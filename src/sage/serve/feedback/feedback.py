@@ -161,7 +161,7 @@ class Feedback:
         tenants."""
         router = self.router()
         try:
-            fields = checked(values, caller)
+            fields = checked_report(values, caller)
             decision_id = fields.pop("decision_id")
             tenant = router.log.decision(decision_id).tenant
             if caller.role != OPERATOR and tenant != redact(tenant_of(caller.tenant)):
@@ -191,7 +191,7 @@ def decisions_of(log: DecisionLog, event: CiEvent, tenant: str) -> list[str]:
     return decision_ids(log, tenant, since=since, tasks=event.tasks, sessions=event.sessions, decisions=event.decisions)
 
 
-def checked(values: object, caller: Caller) -> Any:  # an outcome's fields, whose values the record checks itself
+def checked_report(values: object, caller: Caller) -> Any:  # an outcome's fields, whose values the record checks itself
     """Returns the valid fields of a report, with its source as provenance, so that no report looks like another
     caller's; raises RecordError if a field is not valid."""
     if not isinstance(values, dict):

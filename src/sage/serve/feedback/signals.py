@@ -161,7 +161,7 @@ def calls_in(item: dict) -> Iterator[tuple[str, str]]:
 
 
 def command_of(call: object, arguments: object) -> Iterator[tuple[str, str]]:
-    values = parsed(arguments) if isinstance(arguments, str) else arguments
+    values = json_or_none(arguments) if isinstance(arguments, str) else arguments
     if not isinstance(values, dict) or not isinstance(call, str):
         return
     command = values.get("command", values.get("cmd"))
@@ -203,7 +203,7 @@ def exit_code(result: str) -> int | None:
     """Returns the exit code that a tool's result states in a field of its own, or in its first or last line, where
     tested programs seldom write; None if it states none or several."""
     result = result[:MOST_RESULT].strip()
-    values = parsed(result) if result.startswith(("{", "[{")) else None
+    values = json_or_none(result) if result.startswith(("{", "[{")) else None
     if isinstance(values, list):  # Cline has an object for each command
         only = values[0].get("result") if len(values) == 1 else None
         return exit_code(only) if isinstance(only, str) and not only.startswith("[{") else None
@@ -223,7 +223,7 @@ def exit_code(result: str) -> int | None:
     return stated.pop() if len(stated) == 1 else None
 
 
-def parsed(text: str) -> object:
+def json_or_none(text: str) -> object:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
