@@ -12,7 +12,7 @@ import pytest
 
 from sage.cli.main import main
 from sage.outcomes.table import OutcomeTable
-from sage.sim.recorded.checks import checked, folds
+from sage.sim.recorded.checks import folds, posterior_checks
 from sage.sim.recorded.costs import LEVELS, cost_at, cost_quantiles
 from sage.sim.recorded.fitting import FitError, fit_models
 from sage.sim.recorded.item_response import fit_curves
@@ -46,7 +46,7 @@ def test_a_model_that_solves_all_or_nothing_has_finite_curves() -> None:
 
 def test_checks_hold_where_the_curves_are_true_and_coins_do_not() -> None:
     drawn = drawn_table(3_000, seed=3)
-    found = checked(drawn, MODELS[:4], folds(len(drawn)))
+    found = posterior_checks(drawn, MODELS[:4], folds(len(drawn)))
     assert all(found[name]["holds"] for name in ("unions", "calibration", "costs")), found
     assert found["unions"]["pairs"] == 10
     assert found["unions"]["independent_coins"]["largest_error"] > 0.05
@@ -60,7 +60,7 @@ def test_checks_find_models_that_agree_beyond_any_difficulty(table: OutcomeTable
         np.random.default_rng(1).random((len(table), 3))
         < 1 / (1 + np.exp(-3 * np.linspace(-2, 2, len(table))))[:, None]
     )
-    unions = checked(replace(table, score=coins.astype(float)), MODELS[:4], folds(len(table)))["unions"]
+    unions = posterior_checks(replace(table, score=coins.astype(float)), MODELS[:4], folds(len(table)))["unions"]
     assert not unions["holds"]
     assert unions["largest_error_of_tiers"] > 0.15  # 0.75 expected of independent ones, 0.5 recorded
 

@@ -78,11 +78,11 @@ class TextEpisode:
         """Calls a tool and returns its answer, or a sentence that begins with Error if the call cannot be made.
         `arguments` are a mapping or its JSON text; `cost` is what the agent paid for models before this call, in the
         currency of the rules."""
-        paid = amount(cost)
+        paid = valid_cost(cost)
         try:
             if paid is None:
                 raise ToolError(f"cost={cost!r:.50} must be a number from 0, below {MOST_COST:,.0f}, in cents")
-            tool, given = tools.checked(name, arguments)
+            tool, given = tools.checked_call(name, arguments)
             self.check_affordable(tool, self.spent + paid)
             text = self.run(tool, given)
         except ToolError as error:
@@ -96,7 +96,7 @@ class TextEpisode:
         """Calls the tool of a JSON text such as {"tool": "read_file", "arguments": {"path": "calc.py"}, "cost": 0.3},
         and returns its answer."""
         try:
-            values = tools.parsed(message, "a call")
+            values = tools.parse_json(message, "a call")
         except ToolError:
             values = None
         if not isinstance(values, dict) or not isinstance(values.get("tool"), str):
@@ -150,9 +150,11 @@ class TextEpisode:
             case "revert":
                 return files.revert(given.get("path"))
             case "run_tests":
-                return running.tests_told(backend, task, files.files, running.selected(task, given.get("names", ())))
+                return running.run_chosen_tests(
+                    backend, task, files.files, running.selected(task, given.get("names", ()))
+                )
             case "localise":
-                return running.suspects_told(backend, task, files.files)
+                return running.suspicious_lines(backend, task, files.files)
             case "submit":
                 return "The files are handed in."
             case _:
@@ -198,7 +200,7 @@ class TextEpisode:
         )
 
 
-def amount(value: object) -> float | None:
+def valid_cost(value: object) -> float | None:
     """Returns a cost as a float; None unless it is a number from 0 and below MOST_COST."""
     known = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < MOST_COST
     return float(value) if known else None

@@ -41,7 +41,7 @@ def selected(task: Task, names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(chosen or task.visible))
 
 
-def tests_told(backend: Backend, task: Task, files: Files, chosen: Sequence[str]) -> str:
+def run_chosen_tests(backend: Backend, task: Task, files: Files, chosen: Sequence[str]) -> str:
     """Runs the chosen tests and returns which of them failed, with pytest's output."""
     targets = [path for path in task.visible_tests if any(test.startswith(f"{path}::") for test in chosen)]
     report = run_tests(backend, files, targets, limits_of(task), only=chosen, options=SHOWN)
@@ -81,7 +81,7 @@ def matches(backend: Backend, files: Files, pattern: str) -> str:
     return shortened(result.out.decode(errors="replace").rstrip("\n") or "no line matches")
 
 
-def suspects_told(backend: Backend, task: Task, files: Files) -> str:
+def suspicious_lines(backend: Backend, task: Task, files: Files) -> str:
     """Returns the lines that failing tests run, the most suspicious first, as text; raises ToolError if the tests
     cannot be traced."""
     now = replace(task, files=files)

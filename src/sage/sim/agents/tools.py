@@ -167,7 +167,7 @@ def anthropic_tools() -> list[AnthropicTool]:
     ]
 
 
-def checked(name: object, arguments: object) -> tuple[Tool, dict]:
+def checked_call(name: object, arguments: object) -> tuple[Tool, dict]:
     """Returns the tool of a call and its arguments, which may be the JSON text that models write; raises ToolError if
     there is no such tool, or if the arguments do not fit it."""
     if not isinstance(name, str) or name not in BY_NAME:
@@ -176,7 +176,7 @@ def checked(name: object, arguments: object) -> tuple[Tool, dict]:
         raise ToolError(f"there is no tool {str(name)[:100]!r}: {hint}use {', '.join(BY_NAME)}")
     tool = BY_NAME[name]
     if isinstance(arguments, str):
-        arguments = parsed(arguments, f"the arguments of {name}") if arguments.strip() else {}
+        arguments = parse_json(arguments, f"the arguments of {name}") if arguments.strip() else {}
     given = {} if arguments is None else arguments
     takes = f"{name} takes {', '.join(tool.properties) or 'no arguments'}"
     if not isinstance(given, dict):
@@ -189,7 +189,7 @@ def checked(name: object, arguments: object) -> tuple[Tool, dict]:
     return tool, given
 
 
-def parsed(text: str, place: str) -> object:
+def parse_json(text: str, place: str) -> object:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:

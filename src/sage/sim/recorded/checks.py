@@ -26,7 +26,7 @@ def folds(num_tasks: int, count: int = 5, seed: int = 0) -> Parts:
     return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(count)]
 
 
-def checked(table: OutcomeTable, tiers: Sequence[str], parts: Parts) -> dict:
+def posterior_checks(table: OutcomeTable, tiers: Sequence[str], parts: Parts) -> dict:
     """Returns the checks of unions of two models, of calibration and of costs, each with its bound and whether it
     holds."""
     fits = [fit_curves(table.score[learned]) for learned, _ in parts]

@@ -8,7 +8,7 @@ import numpy as np
 
 from sage.outcomes.table import OutcomeTable
 from sage.sim.environment.rules import COST_ASK
-from sage.sim.recorded.checks import checked, folds
+from sage.sim.recorded.checks import folds, posterior_checks
 from sage.sim.recorded.costs import cost_quantiles
 from sage.sim.recorded.item_response import Curves, fit_curves
 from sage.sim.recorded.model_file import FACTS, LEVELS, Fitted, ModelFile, Row
@@ -66,8 +66,8 @@ def fit_models(
         if level == "irt"
         else recorded_rows(table, curves, columns, ~learned),
         checks={
-            "held_out_tasks": checked(table, chosen, folds(len(table), seed=seed)),
-            f"held_out_part_by_{held_out_by}": checked(table, chosen, [part]),
+            "held_out_tasks": posterior_checks(table, chosen, folds(len(table), seed=seed)),
+            f"held_out_part_by_{held_out_by}": posterior_checks(table, chosen, [part]),
         },
     )
 

@@ -74,12 +74,12 @@ class ModelFile:
                 f"{path}: not whole JSON ({error}): make it again with `sage sim fit-models`"
             ) from error
         try:
-            return parsed(values, hashlib.sha256(text.encode()).hexdigest())
+            return parse_model_file(values, hashlib.sha256(text.encode()).hexdigest())
         except ModelFileError as error:
             raise ModelFileError(f"{path}: {error}: make it again with `sage sim fit-models`") from error
 
 
-def parsed(values: object, sha256: str) -> ModelFile:
+def parse_model_file(values: object, sha256: str) -> ModelFile:
     names = {"format", *(field.name for field in fields(ModelFile))} - {"sha256"}
     values = mapping(values, "the file", names)
     if values["format"] != FORMAT:
