@@ -9,7 +9,7 @@ from typing import NamedTuple
 from sage.grading.grading import grade
 from sage.grading.task import Task
 from sage.sandbox import Backend
-from sage.sim.environment.tables import MOST_FAILING, Table, TrialIndex, judged, tree, variant
+from sage.sim.environment.tables import MOST_FAILING, Table, TrialIndex, tree, trial_result, variant
 from sage.sim.environment.trials import run_variants
 
 
@@ -59,7 +59,7 @@ def disagreements(
 def of_table(table: Table, one: Transition) -> str:
     node = table.nodes[one.node]
     result, there = int(node.result[one.place]), table.nodes[int(node.leads[one.place])]
-    return told(result, there.failing, there.passes, there.solves)
+    return outcome_text(result, there.failing, there.passes, there.solves)
 
 
 def of_execution(backend: Backend, task: Task, table: Table, one: Transition) -> str:
@@ -69,13 +69,13 @@ def of_execution(backend: Backend, task: Task, table: Table, one: Transition) ->
     failing = [test for test in task.visible if test not in base.passed][:MOST_FAILING]
     (tried,) = run_variants(backend, task, [edits], failing)  # as a trial does; other tests may not even be found then
     left = len(failing) - len(tried.passed & set(failing))
-    result = judged(tried, left, node.failing)
+    result = trial_result(tried, left, node.failing)
     if result not in (1, 2):
-        return told(result, node.failing, node.passes, node.solves)
+        return outcome_text(result, node.failing, node.passes, node.solves)
     (visible,) = run_variants(backend, task, [edits], list(task.visible))
     passes = left == 0 and visible.passed == frozenset(task.visible)
-    return told(result, left, passes, passes and grade(backend, task, tree(task, edits)).solved)
+    return outcome_text(result, left, passes, passes and grade(backend, task, tree(task, edits)).solved)
 
 
-def told(result: int, failing: int, passes: bool, solves: bool) -> str:
+def outcome_text(result: int, failing: int, passes: bool, solves: bool) -> str:
     return f"result {result}, {failing} failing, passes {passes}, solves {solves}"

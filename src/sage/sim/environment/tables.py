@@ -16,7 +16,7 @@ from sage.grading.grading import grade
 from sage.grading.task import Task
 from sage.sandbox import Backend
 from sage.sim.environment.suspects import NUM_KINDS, NUM_SLOTS, NUM_VARIANTS, Slot
-from sage.sim.environment.trials import Spectrum, Told, Variant, run_variants
+from sage.sim.environment.trials import Spectrum, Variant, VariantOutcome, run_variants
 from sage.sim.tasks.mutations import Edit, apply_all
 
 NUM_NODES = 8
@@ -75,7 +75,7 @@ def expand(backend: Backend, task: Task, table: Table, node: Node, failing: Sequ
     better = []
     for place, one in zip(todo, told, strict=True):
         left = len(failing) - len(one.passed & set(failing))
-        node.result[place] = judged(one, left, node.failing)
+        node.result[place] = trial_result(one, left, node.failing)
         node.leads[place] = table.nodes.index(node)
         if node.result[place] in (BETTER, REPAIRED):
             better.append((place, left))
@@ -105,7 +105,7 @@ def variant(table: Table, chosen: Sequence[TrialIndex]) -> Variant:
     return found
 
 
-def judged(told: Told, left: int, before: int) -> int:
+def trial_result(told: VariantOutcome, left: int, before: int) -> int:
     if told.ended or left > before:
         return WORSE
     return REPAIRED if left == 0 else BETTER if left < before else NOTHING

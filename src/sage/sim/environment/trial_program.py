@@ -90,7 +90,7 @@ class Recorder:
         path = name.removeprefix("/work/")
         return path if path != name and path.startswith(self.editable) else ""
 
-    def told(self) -> dict:
+    def results(self) -> dict:
         told: dict[str, dict] = {"passed": {name: n for name, n in self.cases.items() if name not in self.bad}}
         if self.editable:
             told["lines"] = {name: sorted(lines) for name, lines in self.lines.items()}
@@ -102,7 +102,7 @@ class Trials:
     """A pytest plugin in place of its main loop: starts a session and forks it for every variant."""
 
     def __init__(self, plan: dict, recorder: Recorder) -> None:
-        self.plan, self.recorder, self.told = plan, recorder, []
+        self.plan, self.recorder, self.results = plan, recorder, []
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_cmdline_main(self, config: pytest.Config) -> int:
@@ -114,7 +114,7 @@ class Trials:
             config.hook.pytest_collection(session=session)
             config.hook.pytest_runtestloop(session=session)
 
-        self.told = [trial(self.plan, edits, run, self.recorder) for edits in self.plan["variants"]]
+        self.results = [trial(self.plan, edits, run, self.recorder) for edits in self.plan["variants"]]
         return 0
 
 
@@ -144,7 +144,7 @@ def trial(plan: dict, edits: dict[str, list], run: Callable[[], object], recorde
         try:
             make_edits(edits)
             run()
-            told = recorder.told()
+            told = recorder.results()
         except BaseException as error:
             told = {"ended": type(error).__name__}
         content = json.dumps(told).encode()
@@ -202,7 +202,7 @@ def main() -> None:
     else:
         trials = Trials(plan, recorder)
         pytest.main(words, plugins=[recorder, trials])
-        told = trials.told
+        told = trials.results
     with open("told.json", "w", encoding="utf-8") as file:
         json.dump(told, file)
 

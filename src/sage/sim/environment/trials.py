@@ -23,7 +23,7 @@ class UntracedError(SandboxError):
 
 
 @dataclass(frozen=True)
-class Told:
+class VariantOutcome:
     """Result of one variant: the test functions that passed, or, in `ended`, why nothing is known (a crash, a
     time-out)."""
 
@@ -42,12 +42,14 @@ class Spectrum:
     frames: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
 
 
-def run_variants(backend: Backend, task: Task, variants: Sequence[Variant], tests: Sequence[str]) -> list[Told]:
+def run_variants(
+    backend: Backend, task: Task, variants: Sequence[Variant], tests: Sequence[str]
+) -> list[VariantOutcome]:
     """Returns the result of every variant on some visible tests."""
-    told: list[Told] = []
+    told: list[VariantOutcome] = []
     for start in range(0, len(variants), MOST_AT_ONCE):
         found = run(backend, task, variants[start : start + MOST_AT_ONCE], tests, editable=())
-        told += [Told(passed_of(task, one), one.get("ended", "")) for one in found]
+        told += [VariantOutcome(passed_of(task, one), one.get("ended", "")) for one in found]
     return told
 
 
