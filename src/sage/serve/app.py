@@ -24,7 +24,7 @@ from sage.serve.feedback.feedback import Feedback
 from sage.serve.feedback.shadow_answers import shadow_route
 from sage.serve.feedback.signals import Signals
 from sage.serve.model_names import names_for
-from sage.serve.reloading import Reloader, signature, watched
+from sage.serve.reloading import Reloader, signature, watched_files
 from sage.serve.replies import log_failure
 from sage.serve.sessions import Sessions
 from sage.serve.state import Places, ServingState, open_state
@@ -90,7 +90,7 @@ class Application:
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
         async with new_session() as session:
             read = partial(open_state, self.places, session, self.metrics, self.local, self.environment)
-            paths = watched(self.places.models, self.environment)
+            paths = watched_files(self.places.models, self.environment)
             seen = signature(paths)
             self.state = read()
             reloader = Reloader(

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 Signature = tuple[tuple[int, ...] | bytes | None, ...]
 
 
-def watched(models: Path, environment: Mapping[str, str] | None) -> list[Path]:
+def watched_files(models: Path, environment: Mapping[str, str] | None) -> list[Path]:
     """Returns the files that decide how requests are served: models.yaml, and the checkpoints of the settings with
     their gate records."""
     try:

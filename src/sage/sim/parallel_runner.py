@@ -79,13 +79,13 @@ class ParallelRun:
                 row = next(self.ahead, None)
                 if row is None:
                     return
-                task = self.made(row)
+                task = self.task_or_reason(row)
             if isinstance(task, Task):
                 yield task
             else:
                 self.finish({"id": row["id"], "skipped": task})
 
-    def made(self, row: Mapping) -> Task | str:
+    def task_or_reason(self, row: Mapping) -> Task | str:
         """Returns the task of a row, or the code of the reason why it cannot be run."""
         try:
             task = self.materialise(row)

@@ -12,7 +12,7 @@ import pytest
 
 from sage.files import write_text
 from sage.proof.gate_record import record_path
-from sage.serve.reloading import signature, watched
+from sage.serve.reloading import signature, watched_files
 from tests.sage.orchestrator.test_promotion import judge, train
 from tests.sage.serve.answers import BODIES, CHAT, CHAT_STREAM, PATHS, USAGE, table
 from tests.sage.serve.scripted import KEY, Asked, Proxy, Reply, call, proxy, stream, wait_for, whole
@@ -72,7 +72,7 @@ def test_a_stream_that_has_begun_ends_as_it_began(tmp_path: Path) -> None:
 
 def test_checkpoints_and_what_the_gate_says_of_them_are_watched(tmp_path: Path) -> None:
     checkpoint = tmp_path / "policy.bin"
-    paths = watched(tmp_path / "models.yaml", {"SAGE_RL_POLICY": "1", "SAGE_RL_CHECKPOINT": str(checkpoint)})
+    paths = watched_files(tmp_path / "models.yaml", {"SAGE_RL_POLICY": "1", "SAGE_RL_CHECKPOINT": str(checkpoint)})
     assert paths == [tmp_path / "models.yaml", checkpoint, tmp_path / "policy.bin.gate.json"]
     before = signature(paths)
     assert before == (None, None, None)

@@ -153,7 +153,7 @@ class Maker:
         if reason := self.reason_or_row(suite, steps):
             self.made.refused[reason] += 1
 
-    def watched(self, suite: Suite, reason: str) -> str:
+    def count_hang(self, suite: Suite, reason: str) -> str:
         """Counts time-outs, so that a module whose bugs often hang is given up; returns the reason itself."""
         self.hung[suite.name] += reason == "timeout"
         return reason
@@ -176,11 +176,15 @@ class Maker:
             return reason
         places = [function_of_step(source, step) for step in steps]
         callers = suite.callers.get(places[0], ())
-        if len(steps) == 1 and callers and (reason := self.watched(suite, quick_reason(self.backend, task, callers))):
+        if (
+            len(steps) == 1
+            and callers
+            and (reason := self.count_hang(suite, quick_reason(self.backend, task, callers)))
+        ):
             return reason
         reason, found = broken_reason(self.backend, task)
         if reason:
-            return self.watched(suite, reason)
+            return self.count_hang(suite, reason)
         instruction = instruction_of(task, found)
         if reason := instruction_reason(instruction, steps, changed):
             return reason
