@@ -121,7 +121,7 @@ class Application:
         self.access.at_budget_end = new.table.serve.at_budget_end
 
     def admitted(self, request: Request) -> Caller | Response:
-        """Returns the caller of a request, or the response that refuses it."""
+        """Returns the caller of a request, or the error response if its key does not allow the request."""
         host = "" if request.client is None else request.client.host
         caller = self.access.admit(request.scope["headers"], host, request.scope["path"])
         return refused(request, caller) if isinstance(caller, Refusal) else caller

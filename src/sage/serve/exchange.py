@@ -226,7 +226,8 @@ class Exchange:
         self.count(refusal.status)
 
     def head(self, given: Headers) -> list[tuple[bytes, bytes]]:
-        """Returns an upstream's headers with those of sage: request id, decision id and model."""
+        """Returns the headers of the answer: those given by the upstream, and sage's own request id, decision id and
+        model."""
         kept = list(given)
         if not any(name == b"x-request-id" for name, _ in kept):
             kept.append((b"x-request-id", uuid.uuid4().hex.encode()))
@@ -254,7 +255,9 @@ class Exchange:
     def outcome(
         self, decision: Decision, began: float, ended: str, usage: Usage | None = None, timed_out: bool = False
     ) -> AttemptFields:
-        """Returns the fields of a decision's outcome; also counts tokens and cost, and notes the session's model."""
+        """Returns the fields of a decision's outcome for the log; `began` is its start by perf_counter, `ended` the way
+        in which the call ended, such as ANSWERED. Also counts tokens and cost in the metrics, and notes the model that
+        answered the session."""
         model = self.call.model or decision.model
         price = self.state.table.models[model]
         if model != decision.model and ended in (ANSWERED, BROKEN):

@@ -90,7 +90,8 @@ def censor_abandoned(router: Router) -> int:
 
 
 def abandoned(db: Path) -> Iterator[tuple[Path, list[str]]]:
-    """Yields the files of processes that are gone, with the ids in each; a file is locked while it is yielded."""
+    """Yields (path, decision ids) of the files whose process is gone, for the log at `db`; a file is locked while it is
+    yielded."""
     for path in sorted(db.parent.glob(f"{db.name}.in-flight-*")):
         try:
             file = os.open(path, os.O_RDWR)

@@ -37,7 +37,8 @@ def wish_of(table: ModelsFile, caller: Caller, asked: str) -> Wish | Refusal:
 
 
 def names_for(table: ModelsFile, caller: Caller) -> list[str]:
-    """Returns the model names that a caller may send: `sage`, the models, and the names of `serve.names`."""
+    """Returns the model names that a caller may send: `sage`, the models of the table, and the names of `serve.names`
+    that are not refused."""
     names = dict.fromkeys([ROUTED, *table.models, *table.serve.names])
     refused = {name for name, rule in table.serve.names.items() if rule.refuse}
     return [name for name in names if name not in refused and (caller.allowed is None or name in caller.allowed)]

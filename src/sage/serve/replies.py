@@ -26,7 +26,7 @@ async def reply(send: Send, status: int, body: bytes, headers: Headers) -> None:
 
 
 async def refuse(send: Send, dialect: Dialect, refusal: Refusal, tenant: str = "") -> None:
-    """Sends a Refusal as an error of the dialect, and logs it if its status is 500 or more."""
+    """Sends a Refusal as an error in the form of the dialect, and logs it for `tenant` if its status is 500 or more."""
     if refusal.status >= 500:
         log_failure(refusal.status, dialect.endpoint, refusal.message, tenant)
     body = dumps(dialect.error(refusal.status, refusal.message, refusal.kind))

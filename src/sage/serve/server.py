@@ -86,7 +86,7 @@ def new_server(options: Options) -> uvicorn.Server:
 
 
 class Server(uvicorn.Server):
-    """A server that no longer logs waiting reports once it is told to stop."""
+    """A uvicorn server that stops logging waiting reports of callers and CI once it is told to stop."""
 
     def __init__(self, config: uvicorn.Config, application: Application) -> None:
         super().__init__(config)

@@ -52,7 +52,7 @@ class PolicyComparison:
 
     @property
     def level(self) -> str:
-        """Returns the kind of simulation that answers for the models."""
+        """Returns the name of the way in which the models that were asked are simulated."""
         return self.models["level"]
 
 

@@ -66,7 +66,7 @@ def line_of(values: Mapping) -> bytes:
 
 
 def difference(written: object, wanted: Mapping) -> str:
-    """Returns the first setting that differs, with both of its values."""
+    """Returns a text with the first setting that differs, as it is in the file and as it is now."""
     if not isinstance(written, dict):
         return "it has none"
     name = next(name for name in (*wanted, *written) if written.get(name) != wanted.get(name))

@@ -30,7 +30,7 @@ def category_of(features: Tensor) -> Tensor:
 
 
 def routed(tiers: Tensor) -> Chooser:
-    """Returns a policy that asks the tier of each task's category; `tiers` [categories] are indices."""
+    """Returns a policy that asks the tier of each task's category; `tiers` [categories] are indices of rules.TIERS."""
 
     def choose(obs: dict[str, Tensor]) -> Tensor:
         ask = rules.ASK + 2 * tiers.to(obs["task"].device)[category_of(obs["task"])]

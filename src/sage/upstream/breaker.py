@@ -82,7 +82,8 @@ class Breaker:
 
 
 class Breakers:
-    """The breakers of all models; every opening is logged and counted."""
+    """The breakers of all models, by model and endpoint; `key` is the id of the caller's key, '' without one. Every
+    opening is logged and counted."""
 
     def __init__(self, settings: ServeSettings, metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> None:
         self.settings = settings
@@ -103,7 +104,8 @@ class Breakers:
         return 0.0 if found is None else max(found.ready_at(key) - self.clock(), 0.0)
 
     def rests(self, place: ModelEndpoint, key: str) -> bool:
-        """Returns whether the model waits for this key because its upstream answered 429, which is no failure."""
+        """Returns whether the model waits for this key because its upstream answered 429, which does not count as a
+        failure."""
         found = self.at.get(place)
         return found is not None and found.rests(key, self.clock())
 
@@ -139,7 +141,7 @@ class Breakers:
 
     def failed(self, place: ModelEndpoint, key: str, reason: str) -> None:
         """Counts a failure of the upstream; after `breaker_failures` in a row, opens the circuit of the key, or the
-        breaker for everybody."""
+        breaker for everybody if two keys have failed so. `reason` is for the log."""
         breaker, now = self.breaker(place), self.clock()
         circuit = breaker.circuit(key, now)
         was_open, circuit.failures, circuit.failed_at = circuit.is_open, circuit.failures + 1, now

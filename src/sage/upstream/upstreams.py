@@ -76,7 +76,7 @@ class Target:
         return self.upstream.model or self.name
 
     def headers(self, dialect: Dialect, given: Mapping[str, str]) -> dict[str, str]:
-        """Returns the headers for the upstream: those of the client, without those meant for sage or for one
+        """Returns the headers of a call: those that the client gave, without those meant for sage or for one
         connection, and the upstream's key."""
         kept = forwarded_headers(given)
         kept["content-type"] = "application/json"
@@ -151,7 +151,7 @@ def without_key(said: bytes, target: Target) -> bytes:
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Returns the seconds from now that an upstream asks to wait, by `retry-after-ms` or `retry-after`; None if it does
-    not, or not in a valid form."""
+    not ask, or if the value is not valid."""
     try:
         if "retry-after-ms" in headers:
             found = float(headers["retry-after-ms"]) / 1000

@@ -224,7 +224,7 @@ def local_caller(headers: Headers, client_host: str) -> Caller | Refusal:
 
 
 def hostname(host: str) -> str:
-    """Returns the host without its port; '?' if it is not valid."""
+    """Returns the name in a host header, without its port; '?' if it is not valid."""
     return urlsplit_host(f"//{host}")
 
 

@@ -76,7 +76,8 @@ class Feedback:
         yield Route(WEBHOOK + "/{tenant}", self.ci, methods=["POST"])
 
     async def outcomes(self, request: Request) -> Response:
-        """Logs one report, or many as `{"outcomes": [...]}`, and returns the result of each."""
+        """Logs the report in a request's body, or many as `{"outcomes": [...]}`, and returns the status or the error of
+        each."""
         caller, body = await self.admitted(request)
         if isinstance(caller, Refusal):
             return refused(caller)
@@ -179,7 +180,7 @@ class Feedback:
             return NOT_THERE
 
     def join(self, event: CiEvent, decision_id: str) -> str:
-        """Logs the event's quality for one decision, and returns the status of that report."""
+        """Logs the event's quality for one decision, and returns the status of that report, such as `joined`."""
         router = self.router()
         said: AttemptFields = {"quality": event.quality, "provenance": event.source, "source": CI}
         return router.report(router.outcome_of(decision_id, None, said, ()))

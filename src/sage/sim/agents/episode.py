@@ -34,7 +34,8 @@ class Budget:
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """A call of a tool: its arguments, its answer, and its cost, with what the agent paid for models before it."""
+    """Record of one tool call: its arguments, its answer, and its cost, which includes what the agent paid for models
+    before it."""
 
     tool: str
     arguments: object
@@ -201,6 +202,6 @@ class TextEpisode:
 
 
 def valid_cost(value: object) -> float | None:
-    """Returns a cost as a float; None unless it is a number from 0 and below MOST_COST."""
+    """Returns what an agent says it paid, as a float; None unless it is a number from 0 and below MOST_COST."""
     known = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < MOST_COST
     return float(value) if known else None

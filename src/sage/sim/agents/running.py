@@ -42,7 +42,7 @@ def selected(task: Task, names: Sequence[str]) -> list[str]:
 
 
 def run_chosen_tests(backend: Backend, task: Task, files: Files, chosen: Sequence[str]) -> str:
-    """Runs the chosen tests and returns which of them failed, with pytest's output."""
+    """Runs the chosen tests on the files and returns a text: which of them failed, and pytest's output."""
     targets = [path for path in task.visible_tests if any(test.startswith(f"{path}::") for test in chosen)]
     report = run_tests(backend, files, targets, limits_of(task), only=chosen, options=SHOWN)
     text = SECONDS.sub("", report.result.out.decode(errors="replace")).strip()

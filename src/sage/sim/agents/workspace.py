@@ -119,7 +119,7 @@ class Workspace:
 
 
 class TaskWorkspace(Workspace):
-    """The files of a task, which may be changed where a repair may."""
+    """The files of a task, of which an agent may change those that a repair may change."""
 
     def __init__(self, task: Task) -> None:
         super().__init__(task.files, limits_of(task))

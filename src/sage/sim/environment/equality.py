@@ -46,7 +46,8 @@ def transitions(tables: Sequence[Table], count: int, seed: int = 0) -> list[Tran
 def disagreements(
     backend: Backend, tasks: Mapping[str, Task], tables: Sequence[Table], chosen: Sequence[Transition]
 ) -> list[Disagreement]:
-    """Returns the transitions whose execution gives something else than the table has; `tasks` are by their ids."""
+    """Returns the transitions whose execution in the sandbox gives something else than the table has; `tasks` are by
+    their ids."""
     found = []
     for one in chosen:
         table = tables[one.table]

@@ -50,14 +50,14 @@ class Growth:
         return self.expanded > before
 
     def files(self, node: int) -> dict[str, bytes]:
-        """Returns the files of a node, or those of the known repair for ORACLE."""
+        """Returns the files of node number `node`, or those of the known repair for ORACLE."""
         if node == ORACLE:
             return self.task.repaired()
         return tree(self.task, variant(self.table, self.table.nodes[node].places))
 
 
 def compiled(backend: Backend, task: Task) -> Table | None:
-    """Returns the whole table of a task; None if nothing can be localised in it."""
+    """Returns the whole compiled table of a task; None if nothing can be localised in the task."""
     growth = begun(backend, task)
     if growth is None:
         return None
@@ -66,7 +66,7 @@ def compiled(backend: Backend, task: Task) -> Table | None:
 
 
 def begun(backend: Backend, task: Task) -> Growth | None:
-    """Returns the table of a task with its first node only; None if nothing can be localised in it."""
+    """Returns a Growth with the first node of the task's table only; None if nothing can be localised in the task."""
     found = spectrum(backend, task)
     slots = slots_of(task.files, found, list(task.visible))
     failing = [test for test in task.visible if test not in found.passed][:MOST_FAILING]

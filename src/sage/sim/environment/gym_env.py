@@ -16,7 +16,8 @@ from sage.sim.environment.models import Models, open_models
 
 
 class SoftwareTaskEnv(gymnasium.Env[dict[str, np.ndarray], int]):
-    """An environment whose episodes are tasks drawn from a split of compiled tasks; `info` has the task's id."""
+    """A gymnasium environment whose episodes are tasks drawn from a split of compiled tasks; `info` has the task's
+    id."""
 
     def __init__(
         self,

@@ -56,8 +56,8 @@ class LiveDynamics(SoftwareTaskDynamics):
 
 @dataclass(frozen=True, kw_only=True)
 class Episode:
-    """Actions, return and cost of a policy's episode, in the currency of the rules, and the node of the tree that it
-    left."""
+    """Record of a policy's episode: its actions, return and cost in the currency of the rules, and `node`, the tree of
+    files at its end."""
 
     actions: tuple[int, ...]
     total: float  # rewards, without shaping if the dynamics have none

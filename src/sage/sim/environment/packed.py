@@ -141,7 +141,7 @@ def opened(path: Path) -> Iterator[np.lib.npyio.NpzFile]:
 
 
 def load(path: Path) -> list[Table]:
-    """Returns the tables of a file, with their edits; raises FileReadError if it has none."""
+    """Returns the compiled tables in a file, with their edits; raises FileReadError if the file has none."""
     with opened(path) as file:
         values = json.loads(file["text"].tobytes())
         if values["format"] != FORMAT:

@@ -75,7 +75,7 @@ class PointerHead(ActionHead):
 
 
 class PointerPPOAlgorithm(PPOAlgorithm):
-    """PPO whose policy has a PointerHead; its encoder is a TaskEncoder."""
+    """PPO for software tasks: its policy ends in a PointerHead, and the preset gives it a TaskEncoder."""
 
     def build_head(self, inputs: int) -> ActionHead:
         return PointerHead(self.spec.action)

@@ -45,8 +45,8 @@ class Recorder:
             self.cases[name] = self.cases.get(name, 0) + 1
 
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo) -> pytest.TestReport:
-        """Returns a report without the text of a failure, which takes longer than most tests; pytest's part for
-        unittest has set `excinfo` before."""
+        """Returns a report of a test that lacks the text of a failure, whose making takes longer than most tests;
+        pytest's part for unittest has set `excinfo` before."""
         outcome: Literal["passed", "failed", "skipped"] = "passed"
         if call.excinfo is not None:
             outcome = "skipped" if isinstance(call.excinfo.value, EXPECTED) else "failed"
@@ -166,7 +166,8 @@ def trial(plan: dict, edits: dict[str, list], run: Callable[[], object], recorde
 
 
 def answer(reading: int, seconds: float) -> bytes:
-    """Returns all bytes until the end of the stream; b'' if nothing comes for so many seconds."""
+    """Returns all bytes from the file descriptor `reading` until the end of the stream; b'' if nothing comes for
+    `seconds`."""
     parts = []
     with os.fdopen(reading, "rb", buffering=0) as file:
         while True:

@@ -19,7 +19,7 @@ class TierError(ValueError):
 
 
 class ModelMeans(NamedTuple):
-    """Mean cost and mean score of a model, with its column in the table."""
+    """Mean cost and mean score of a model, with the model's column in the outcome table."""
 
     cost: float
     score: float

@@ -103,8 +103,8 @@ def changed_lines(before: bytes, after: bytes) -> list[str]:
 
 
 def quick_reason(backend: Backend, task: Task, callers: Sequence[str]) -> str:
-    """Runs the tests that call a broken function; returns the code of a refusal if they do not notice the bug, else
-    ''."""
+    """Runs the tests (`callers`) that call a broken function; returns the code of a refusal if they do not notice the
+    bug, else ''."""
     expected = {test: count for test, count in {**task.visible, **task.hidden}.items() if test in callers}
     report = run_tests(backend, graded_tree(task, task.files), task.tests, limits_of(task), only=tuple(expected))
     return ran_badly(report) or unnoticed(task, missing(report, expected))
@@ -153,7 +153,7 @@ def static_reason(prepared: Prepared, task: Task, suite: Suite) -> str:
 
 
 def instruction_reason(instruction: str, steps: Sequence[Step], changed: Mapping[str, Sequence[str]]) -> str:
-    """Returns `tells` if the operator or a changed line is in the instruction, else '' (rule 9)."""
+    """Returns `tells` if the instruction names an operator or has a changed line in it, else '' (rule 9)."""
     operators = {str(step.get("operator", "")) for step in steps} - {""}
     lines = {line[1:].strip() for path in changed for line in changed[path]}
     tells = any(operator in instruction for operator in operators) or any(

@@ -53,7 +53,8 @@ def token_triples(source: str) -> frozenset[int]:
 
 
 class Deduplicator:
-    """A filter that decides, task by task in a fixed order, whether there are enough tasks of the same kind."""
+    """A filter that decides, task by task in a fixed order, whether there are enough tasks of the same bug, shape,
+    function or package."""
 
     def __init__(self, per_package: int) -> None:
         self.per_package = per_package

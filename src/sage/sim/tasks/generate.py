@@ -42,7 +42,7 @@ class GenerateError(ValueError):
 
 @dataclass(frozen=True)
 class Unit:
-    """One source with the number of tasks to make of it."""
+    """One source, a seed, and the number of tasks to make of it."""
 
     source: str
     seed: int
@@ -167,8 +167,8 @@ def run_units(
 def merge(
     units: Sequence[Unit], made: dict[str, Made], sources: Sources, count: int, cap: int
 ) -> tuple[list[dict], Counter[str]]:
-    """Returns the rows of all units in turn, without those that are too much of the same, and the number of refusals by
-    reason."""
+    """Returns up to `count` rows, taken from all units in turn, without those that are too much of the same (`cap` for
+    each package), and the number of refusals by reason."""
     seen = Deduplicator(cap)
     kept: list[dict] = []
     refused: Counter[str] = Counter()

@@ -137,7 +137,7 @@ def pairs(made: Made, rng: random.Random) -> Iterator[tuple[Suite, list[Step]]]:
 
 
 class Maker:
-    """Producer of the tasks of one source, which tries one bug after the other."""
+    """Producer of the tasks of one source: tries one bug after the other, and notes rows and refusals in `made`."""
 
     def __init__(self, prepared: Prepared, backend: Backend, made: Made, seed: int, quota: int) -> None:
         self.prepared = prepared
@@ -159,7 +159,7 @@ class Maker:
         return reason
 
     def reason_or_row(self, suite: Suite, steps: list[Step]) -> str:
-        """Returns the code of a refusal; '' if the bug is a task, whose row is added."""
+        """Tries a bug; returns the code of its refusal, or '' if it is a task, whose row it adds to `made`."""
         prepared, source = self.prepared, self.prepared.source
         try:
             if reason := cheap_reason(prepared, steps):
@@ -231,7 +231,7 @@ def function_of_step(source: Source, step: Step) -> str:
 
 
 def triples_of(source: Source, row: dict) -> frozenset[int]:
-    """Returns the token triples of the function that a row breaks, or of the whole settings file."""
+    """Returns the token triples of the function that the bug of a row is in, or of the whole settings file."""
     content = source.files[row["steps"][0]["path"]].decode()
     return token_triples(content) if source.faults else function_triples(content)[row["function"]]
 

@@ -37,7 +37,7 @@ def bodies(node: ast.AST, text: SourceText) -> Iterator[tuple[str, *Replacement]
 
 
 def first_byte(node: ast.stmt, text: SourceText) -> int:
-    """Returns the byte at which a statement begins, with its decorators."""
+    """Returns the byte offset at which a statement begins, its decorators included."""
     decorators = node.decorator_list if isinstance(node, (*FUNCTIONS, ast.ClassDef)) else []
     return text.span(node)[0] if not decorators else text.span(decorators[0])[0] - 1
 

@@ -70,8 +70,8 @@ class Rebuilder:
         self.prepared: dict[str, Prepared] = {}
 
     def materialise(self, row: Mapping) -> Task:
-        """Returns the task of a row; raises RebuildError if the source is missing, or if this machine gets other
-        files."""
+        """Returns the task of a row of the manifest; raises RebuildError if its source is missing, or if this machine
+        gets other files."""
         suite = self.suites.get(row["suite"])
         if suite is None:
             raise RebuildError("no_suite", f"the manifest has no suite {row['suite']!r}: is it complete?")

@@ -38,7 +38,7 @@ def edit_of(source: str, step: Step) -> Edit:
 
 
 def broken_files(source: Source, steps: Sequence[Step]) -> dict[str, bytes]:
-    """Returns the files that a recipe changes, with its changes."""
+    """Returns the content, by path, of the source's files that a recipe (its steps) changes, after the change."""
     changed: dict[str, bytes] = {}
     for path in dict.fromkeys(str(step["path"]) for step in steps):
         here = [step for step in steps if step["path"] == path]

@@ -76,7 +76,7 @@ class Suite:
 
 
 class Prepared:
-    """A source with its tests in two forms, made once: as they grade, and as an agent may see them."""
+    """A source with both forms of its tests, made once: those that grade a repair, and those that an agent may see."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -167,7 +167,8 @@ def chosen_files(counts: Mapping[str, int], sizes: Mapping[str, int]) -> tuple[s
 
 
 def profiled(backend: Backend, prepared: Prepared) -> PytestReport:
-    """Runs all tests, one file at a time, so that a file that hangs costs only itself; returns one report of them."""
+    """Runs all tests of a source, one file at a time, so that a file that hangs costs only itself; returns one report
+    of them all."""
     reports = [
         run_tests(backend, prepared.graded_tree((path,)), (path,), PROFILE_LIMITS, profile=True)
         for path in prepared.graded

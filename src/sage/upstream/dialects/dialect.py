@@ -111,7 +111,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def problem(self, answer: dict) -> str:
-        """Returns the reason why a JSON object is no valid answer of this dialect; '' if it is one."""
+        """Returns the reason why a JSON object is not a valid answer of this dialect; '' if it is one."""
 
     @property
     def endpoint(self) -> str:
@@ -282,8 +282,8 @@ def parts_of(content: object) -> list[str]:
 
 
 def largest_count(values: dict, *names: str) -> int | None:
-    """Returns the largest of the named fields, because upstreams differ in which of them they obey; None if no field
-    has a count above 0."""
+    """Returns the largest count among the named fields of a request, because upstreams differ in which of them they
+    obey; None if no field has a count above 0."""
     return max(count_of(values, name) for name in names) or None
 
 
@@ -302,8 +302,8 @@ def token_counts(values: dict, *names: str) -> list[int] | None:
 
 
 def usage_in(values: object, tokens_in: str, tokens_out: str, details: str) -> Usage | None:
-    """Returns the Usage of an OpenAI usage object, given the names of its fields; None if it has neither of the two
-    counts, UNREADABLE if a count is no whole number."""
+    """Returns the Usage of an OpenAI usage object; `tokens_in`, `tokens_out` and `details` are the names of its fields.
+    None if it has neither of the two counts, UNREADABLE if a count is no whole number."""
     if not isinstance(values, dict) or (values.get(tokens_in) is None and values.get(tokens_out) is None):
         return None
     more = values.get(details)
