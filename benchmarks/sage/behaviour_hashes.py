@@ -358,6 +358,17 @@ def export_of(rows: Callable[[], Path]) -> object:
     return lines_of(rows())
 
 
+def export_mixed() -> object:
+    """Of a log with rows of two sources, the stronger one; then only those of a session."""
+    words, told = ("--db", "mixed.db", "--models", table("plain")), []
+    made = done("rl", "collect-synth", "--rows", 300, "--seed", 5, "--json", *words)
+    done("rl", "replay", "--outcomes", outcome_table(), "--policy", "uniform", "--rows", 80, *words)
+    for chosen in ((), ("--session", made["out"]["session"])):
+        told.append(run("rl", "export", "--db", "mixed.db", "--output", "mixed.jsonl", "--json", *chosen))
+        told.append(lines_of(Path("mixed.jsonl")))
+    return told
+
+
 def export_selected() -> object:
     """Incomplete outcomes too; of a tenant, of a source."""
     db, found_rows = router_log()[0], {}
@@ -400,7 +411,7 @@ def cascade_checkpoint(learner: str, objective: str = "") -> tuple[Path, dict]:
 
 @cache
 def at_the_floor() -> tuple[Path, dict]:
-    """A category table that is exactly as sure as the floor asks, in one cell: its uncertainties are scaled until it is."""
+    """A category table that is exactly as sure as the floor asks, in a cell in which it leaves the static table."""
     path, _ = checkpoint(replayed, "table")
     with safe_open(path, framework="numpy") as file:
         header = json.loads((file.metadata() or {})["header"])
@@ -413,7 +424,7 @@ def at_the_floor() -> tuple[Path, dict]:
         with opened(
             "at-the-floor.db", table("open", "guard: {confidence_floor: 0.0}\n"), learned=policy_of(scaled)
         ) as router:
-            cells = [{"role": role, "category": category} for role in ROLES[:3] for category in CATEGORIES]
+            cells = [{"role": role, "category": category} for role in ROLES[1:3] for category in CATEGORIES]
             return [router.route(**cell).confidence or 0.0 for cell in cells]
 
     for cell, sure in enumerate(confidences(1.0)):
@@ -575,12 +586,12 @@ def route_serving() -> object:
         rows = served(router, 60, serving=serving(among=("mini", "medium"), tokens=380.0))
         rows += served(router, 60, seed=4, serving=serving(tokens=900.0, most_output_tokens=700))
         rows += served(router, 20, seed=5, serving=serving(among=("mini",), tokens=900.0))
-        for at_end in ("cheaper", "refuse"):
+        for at_end, most in (("cheaper", 500), ("refuse", 500), ("cheaper", None)):
             budget = tenant(usd=0.4, per="total", at_end=at_end)
+            paid = serving(budget=budget, most_output_tokens=most, tokens=300.0)
             for asked in requests(80, seed=8):
                 try:
-                    with_budget = serving(budget=budget, most_output_tokens=500, tokens=300.0)
-                    made = router.route(**asked["request"] | {"tenant": at_end}, serving=with_budget)
+                    made = router.route(**asked["request"] | {"tenant": f"{at_end}-{most}"}, serving=paid)
                 except ValueError as error:
                     rows.append(str(error))
                     continue
@@ -649,7 +660,7 @@ def scored(*words: object) -> object:
 
 
 def played() -> object:
-    """Random and first-come episodes, step by step."""
+    """Random episodes, step by step."""
     make, rows = found("SoftwareTaskEnv"), []
     for split, shaping in (("train", True), ("test_pkg", False)):
         env = make(split=split, shaping=shaping)
@@ -660,7 +671,9 @@ def played() -> object:
             ended = False
             while not ended:
                 allowed = np.flatnonzero(seen["action_mask"])
-                action = int(allowed[min(chance.geometric(0.2), len(allowed)) - 1])
+                asks_or_tries = allowed[allowed > 5]  # the others include all that end an episode
+                some = asks_or_tries if len(asks_or_tries) and chance.random() < 0.9 else allowed
+                action = int(chance.choice(some))
                 seen, reward, terminated, truncated, facts = env.step(action)
                 ended = terminated or truncated
                 rows.append([action, seen, float(reward), terminated, truncated, facts])
@@ -712,6 +725,7 @@ def all_cases() -> dict[str, Case]:
         "export router": partial(export_of, router_rows),
         "export cascades": partial(export_of, cascade_rows),
         "export selected": export_selected,
+        "export mixed": export_mixed,
     }
     policies = {f"{learner} replay": (replayed, learner, "") for learner in LEARNERS}
     policies |= {f"{learner} router": (router_rows, learner, "") for learner in ("dr", "table", "text")}
