@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import csv
 import hashlib
+import itertools
 import json
 import math
 import os
@@ -33,6 +34,7 @@ from importlib import import_module
 from importlib.metadata import version
 from io import StringIO
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import torch
@@ -543,6 +545,16 @@ def route(name: str, extra: str = "", count: int = 300, *, report: bool = True, 
         return served(router, count, report=report)
 
 
+def route_bandit(name: str, extra: str) -> object:
+    """With a clock that stands still, and with one on which the bandit reads its state again at every call."""
+    rows = []
+    for step in (0.0, 2.0):
+        clock = itertools.count(1000.0, step)
+        with mock.patch("time.monotonic", lambda clock=clock: next(clock)):
+            rows.append(route(f"{name}-{step:g}", extra))
+    return rows
+
+
 def route_learned(trained: Callable[[], tuple[Path, dict]]) -> object:
     """At several floors, of which one is a confidence that the policy has: there it decides."""
     path, rows = trained()[0], {}
@@ -753,10 +765,14 @@ def all_cases() -> dict[str, Case]:
         "route explored": partial(route, "explored", "exploration: 0.25\n"),
         "route explored among": partial(route, "among", "exploration: {share: 0.5, among: [mini, medium]}\n"),
         "route shadows": lambda: router_log()[1],
-        "route ucb1": partial(route, "ucb1", "bandit: ucb1\n", 400),
-        "route ucb1 weights": partial(route, "ucb1-w", "bandit: {kind: ucb1, keep: 0.99}\n" + OBJECTIVES["weights"]),
-        "route contextual": partial(route, "contextual", "bandit: contextual\nexploration: 0.05\n", 400),
-        "route contextual noise": partial(route, "noise", "bandit: {kind: contextual, noise: 0.3, keep: 0.99}\n"),
+        "route ucb1": partial(route_bandit, "ucb1", "bandit: ucb1\n"),
+        "route ucb1 weights": partial(
+            route_bandit, "ucb1-w", "bandit: {kind: ucb1, keep: 0.99}\n" + OBJECTIVES["weights"]
+        ),
+        "route contextual": partial(route_bandit, "contextual", "bandit: contextual\nexploration: 0.05\n"),
+        "route contextual noise": partial(
+            route_bandit, "noise", "bandit: {kind: contextual, noise: 0.3, keep: 0.99}\n"
+        ),
         **{f"route learned {name}": partial(route_learned, partial(checkpoint, replayed, name)) for name in LEARNERS},
         "route learned text router": partial(route_learned, partial(checkpoint, router_rows, "text")),
         "route learned at the floor": partial(route_learned, at_the_floor),
