@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,11 +11,12 @@ from sage.evidence.objective import Objective
 from sage.log.cascade_steps import STOP, Attempt, Step, taken
 from sage.log.records import UNLOGGED, Request
 from sage.orchestrator.cascade_rules import CascadeRule
-from sage.orchestrator.guard import OK, POLICY_FAILURES, Candidates, Guard, Judgement, is_distribution, limit, tokens_in
+from sage.orchestrator.guard import POLICY_FAILURES, Candidates, Guard, Judgement, limit, refusal, tokens_in
 from sage.orchestrator.promotion import Checkpoint, Promoted, Served
 from sage.policies.cascades.cascade_ladder import LadderCascade
 from sage.policies.cascades.cascade_policy import ACCEPTED, REJECTED, UNVERIFIED, CascadePolicy, CascadeStates
-from sage.policies.policy import Contexts, with_exploration
+from sage.policies.policy import Contexts
+from sage.policies.serving import OK, ServingDistribution, StepRules, step_distribution
 from sage.settings import CASCADE, Settings, SettingsError
 
 CODES = {"passed": ACCEPTED, "failed": REJECTED, "unknown": UNVERIFIED}
@@ -38,6 +39,11 @@ class CascadeTier:
             raise CascadeError(f"models.yaml has no cascade for {role}: add cascade.{role} or cascade.default")
         return self.rules[role]
 
+    def step_rules(self, rule: CascadeRule) -> StepRules:
+        """What the probabilities of a step depend on, beside the learned cascade."""
+        share = self.guard.static.exploration if rule.exploration is None else rule.exploration
+        return StepRules(LadderCascade(rule.ladder), share, POLICY_FAILURES)
+
     def at(self, step: Step) -> StepTier:
         return StepTier(self, step)
 
@@ -56,24 +62,42 @@ class StepTier:
         return candidates, self.judged(rule, contexts, candidates)
 
     def judged(self, rule: CascadeRule, contexts: Contexts, candidates: Candidates) -> Judgement:
-        """The probability of each candidate, with exploration."""
+        """The learned cascade's probability of each candidate, or the ladder's; both with exploration."""
+        policy, problem, _ = self.tier.learned[:3]
+        asked = policy if candidates.verdict == OK else None
+        rules = self.tier.step_rules(rule)
+        found = self.distribution(asked, rules, rule, contexts, candidates)
+        decider = asked if found.decides[0] else rules.fallback
+        if asked is not None:
+            return judgement_of(decider, found, str(found.verdict[0]), self.told(asked, found))
+        if problem and candidates.verdict == OK:
+            return judgement_of(decider, found, "policy_unusable", problem)
+        return judgement_of(decider, found, candidates.verdict, self.why(found, candidates))
+
+    def distribution(
+        self,
+        policy: CascadePolicy | None,
+        rules: StepRules,
+        rule: CascadeRule,
+        contexts: Contexts,
+        candidates: Candidates,
+    ) -> ServingDistribution:
+        """The probabilities of this step's candidates."""
+        states = states_of(contexts, self.step.attempts, rule.ladder)
         eligible = np.array([[name in candidates.names for name in (*rule.ladder, STOP)]])
-        judgement = self.judge(rule, contexts, eligible, candidates.verdict)
-        share = self.tier.guard.static.exploration if rule.exploration is None else rule.exploration
-        explored = with_exploration(judgement.probabilities[None], eligible, share)[0, eligible[0]]
-        return replace(judgement, probabilities=explored, preferred=preferred(judgement, eligible))
+        found = step_distribution(policy, rules, states, rule.ladder, eligible)
+        columns = np.flatnonzero(eligible[0])
+        preferred = np.searchsorted(columns, found.preferred)
+        return found._replace(probabilities=found.probabilities[:, columns], preferred=preferred)
 
     def without_log(self, request: Request, contexts: Contexts, reason: str) -> tuple[Candidates, Judgement]:
         """The ladder's next step without exploration; under a budget the cheapest model, and then the end."""
         spent = 0.0 if self.tier.guard.limits.budget_usd is None else np.inf
         rule = self.tier.rule(request.role)
         candidates = self.candidates(rule, request, tokens_in(contexts.features), spent)
-        eligible = np.array([[name in candidates.names for name in (*rule.ladder, STOP)]])
-        ladder = self.ladder(rule, contexts, eligible, UNLOGGED)
-        probabilities = ladder.probabilities[eligible[0]]
-        return candidates, replace(
-            ladder, probabilities=probabilities, reason=reason, preferred=int(probabilities.argmax())
-        )
+        rules = self.tier.step_rules(rule)._replace(exploration=0.0)
+        found = self.distribution(None, rules, rule, contexts, candidates)
+        return candidates, judgement_of(rules.fallback, found, UNLOGGED, reason)
 
     def candidates(self, rule: CascadeRule, request: Request, tokens: float, spent_usd: float) -> Candidates:
         """The models that are left and within all limits, in the order of the ladder, and to stop once there is an answer."""
@@ -94,38 +118,21 @@ class StepTier:
             return Candidates((STOP,), verdict) if verdict != OK else Candidates((*found.names, STOP))
         return Candidates(found.names, verdict)
 
-    def judge(self, rule: CascadeRule, contexts: Contexts, eligible: np.ndarray, verdict: str) -> Judgement:
-        """The learned cascade's probabilities over the ladder and stopping, or the ladder's."""
-        policy, problem, forced = self.tier.learned[:3]
-        if verdict != OK or (policy is None and not problem):
-            return self.ladder(rule, contexts, eligible, verdict)
-        if policy is None:
-            return replace(self.ladder(rule, contexts, eligible, "policy_unusable"), reason=problem)
-        states = states_of(contexts, self.step.attempts, rule.ladder)
-        try:
-            probabilities = np.asarray(policy.step_probabilities(states, rule.ladder, eligible), np.float64)
-        except POLICY_FAILURES as error:
-            failed = self.ladder(rule, contexts, eligible, "policy_failed")
-            return replace(failed, reason=f"{policy.name} failed: {error}")
-        if not is_distribution(probabilities, eligible.shape[1]) or probabilities[~eligible].any():
-            invalid = self.ladder(rule, contexts, eligible, "policy_invalid")
-            return replace(invalid, reason=f"{policy.name} gave no probabilities")
-        reason = f"{policy.name}; {forced}" if forced else policy.name
-        return Judgement(policy, probabilities[0], OK, None, reason)
+    def told(self, policy: CascadePolicy, found: ServingDistribution) -> str:
+        """Says in a few words that the learned cascade decides, or why it does not."""
+        if found.decides[0]:
+            forced = self.tier.learned.forced
+            return f"{policy.name}; {forced}" if forced else policy.name
+        return refusal(policy.name, found)
 
-    def ladder(self, rule: CascadeRule, contexts: Contexts, eligible: np.ndarray, verdict: str) -> Judgement:
-        policy = LadderCascade(rule.ladder)
-        states = states_of(contexts, self.step.attempts, rule.ladder)
-        probabilities = policy.step_probabilities(states, rule.ladder, eligible)[0]
-        return Judgement(policy, probabilities, verdict, None, self.why(probabilities[-1] == 1, eligible[0]))
-
-    def why(self, stops: bool, eligible: np.ndarray) -> str:
-        if not stops:
+    def why(self, found: ServingDistribution, candidates: Candidates) -> str:
+        """Says in a few words what the ladder does."""
+        if candidates.names[found.preferred[0]] != STOP:
             return "ladder: the next model" if self.step.attempts else "ladder: the first model"
         answer = self.step.attempts[taken(self.step.attempts)]
         if answer.verdict == "passed":
             return f"ladder: the answer of {answer.answered_by or answer.model} passed"
-        return "ladder: nothing is left to try" if eligible.sum() == 1 else "ladder: stops"
+        return "ladder: nothing is left to try" if len(candidates.names) == 1 else "ladder: stops"
 
 
 def served_cascade(
@@ -159,9 +166,10 @@ def served_cascade(
     return checkpoint.served(before)
 
 
-def preferred(judgement: Judgement, eligible: np.ndarray) -> int:
-    """Among the candidates, the one that would be chosen without exploration."""
-    return int(judgement.probabilities[eligible[0]].argmax())
+def judgement_of(policy: CascadePolicy | None, found: ServingDistribution, verdict: str, reason: str) -> Judgement:
+    """The judgement of a step whose probabilities are found."""
+    assert policy is not None, "the rules of a tier have a fallback"
+    return Judgement(policy, found.probabilities[0], verdict, None, reason, int(found.preferred[0]))
 
 
 def states_of(contexts: Contexts, attempts: Sequence[Attempt], ladder: tuple[str, ...]) -> CascadeStates:

@@ -8,16 +8,21 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sage.log.budgets import TenantBudget
-from sage.log.record_checks import SUM_TOLERANCE
 from sage.log.records import HELD, UNLOGGED, Request
 from sage.orchestrator.models_file import GuardLimits
 from sage.orchestrator.static_table import StaticTable
 from sage.policies.cascades.cascade_policy import CascadePolicy
 from sage.policies.features import trigger_variable
 from sage.policies.policy import Contexts, RoutingPolicy
+from sage.policies.serving import (
+    LOW_CONFIDENCE,
+    OK,
+    GuardRules,
+    ServingDistribution,
+    serving_distribution,
+)
 
 CHARACTERS_PER_TOKEN = 4.0
-OK = "ok"
 PER = {"day": "per day", "month": "per month", "total": "in total"}
 # A policy that was loaded may still fail on a request; the request is answered all the same.
 POLICY_FAILURES = (ValueError, ArithmeticError, LookupError, TypeError, AttributeError)
@@ -79,6 +84,7 @@ class Guard:
     def __init__(self, static: StaticTable, limits: GuardLimits) -> None:
         self.static = static
         self.limits = limits
+        self.rules = GuardRules(limits.confidence_floor, static, static, POLICY_FAILURES)
 
     def candidates(
         self,
@@ -108,21 +114,28 @@ class Guard:
             return self.fall_back(contexts, candidates, candidates.verdict, "a limit left no choice")
         if policy is None:
             return self.fall_back(contexts, candidates, OK, self.static.why(contexts))
+        found = self.distribution(policy, contexts, candidates)
+        confidence = float(found.confidence[0])
+        if found.decides[0]:
+            return judgement_of(policy, found, OK, f"{policy.name} is {confidence:.2f} sure", min(confidence, 1.0))
+        verdict = str(found.verdict[0])
+        known = confidence if verdict == LOW_CONFIDENCE and np.isfinite(confidence) else None
+        return judgement_of(self.static, found, verdict, self.why_not(policy, found, verdict), known)
+
+    def distribution(
+        self, policy: RoutingPolicy | None, contexts: Contexts, candidates: Candidates, *, explore: bool = True
+    ) -> ServingDistribution:
+        """The probabilities of one request among its candidates."""
+        rules = self.rules if explore else self.rules._replace(exploration=None)
         eligible = np.ones((1, len(candidates.names)), bool)
-        try:
-            confidence = float(policy.confidence(contexts, candidates.names, eligible)[0])
-            probabilities = np.asarray(policy.probabilities(contexts, candidates.names, eligible), np.float64)
-        except POLICY_FAILURES as error:
-            return self.fall_back(contexts, candidates, "policy_failed", f"{policy.name} failed: {error}")
-        if not is_distribution(probabilities, len(candidates.names)):
-            return self.fall_back(contexts, candidates, "policy_invalid", f"{policy.name} gave no probabilities")
-        floor = self.limits.confidence_floor
-        if not confidence >= floor:  # NaN is not sure
-            reason = f"{policy.name} is {confidence:.2f} sure, below the floor {floor:.2f}"
-            return self.fall_back(contexts, candidates, "low_confidence", reason, confidence)
-        reason = f"{policy.name} is {confidence:.2f} sure"
-        explored = self.static.explored(probabilities, contexts, candidates.names, eligible)
-        return Judgement(policy, explored[0], OK, min(confidence, 1.0), reason, int(probabilities[0].argmax()))
+        return serving_distribution(policy, rules, contexts, candidates.names, eligible)
+
+    def why_not(self, policy: RoutingPolicy, found: ServingDistribution, verdict: str) -> str:
+        """Says in a sentence why the policy does not decide."""
+        if verdict == LOW_CONFIDENCE:
+            floor = self.limits.confidence_floor
+            return f"{policy.name} is {found.confidence[0]:.2f} sure, below the floor {floor:.2f}"
+        return refusal(policy.name, found)
 
     def affordable(self, request: Request, serving: Serving, left_usd: float | None) -> tuple[str, ...] | None:
         """The models that a tenant's budget can pay whatever they answer; all, as None, where there is no budget. Where
@@ -177,12 +190,8 @@ class Guard:
     def fall_back(
         self, contexts: Contexts, candidates: Candidates, verdict: str, reason: str, confidence: float | None = None
     ) -> Judgement:
-        eligible = np.ones((1, len(candidates.names)), bool)
-        known = None if confidence is None or not np.isfinite(confidence) else confidence
-        preferred = int(self.static.choices(contexts, candidates.names, eligible)[0])
-        certain = np.eye(len(candidates.names))[[preferred]]
-        probabilities = self.static.explored(certain, contexts, candidates.names, eligible)[0]
-        return Judgement(self.static, probabilities, verdict, known, reason, preferred)
+        """The static table's probabilities, with the exploration."""
+        return judgement_of(self.static, self.distribution(None, contexts, candidates), verdict, reason, confidence)
 
     def without_log(
         self, request: Request, contexts: Contexts, reason: str, serving: Serving = ANY
@@ -192,9 +201,21 @@ class Guard:
         serving = replace(serving, among=self.affordable(request, serving, None))
         spent = 0.0 if self.limits.budget_usd is None else np.inf
         candidates = self.candidates(request, spent, among=serving.among, tokens=serving.tokens)
-        eligible = np.ones((1, len(candidates.names)), bool)
-        chosen = int(self.static.choices(contexts, candidates.names, eligible)[0])
-        return candidates, Judgement(self.static, np.eye(len(candidates.names))[chosen], UNLOGGED, None, reason, chosen)
+        found = self.distribution(None, contexts, candidates, explore=False)
+        return candidates, judgement_of(self.static, found, UNLOGGED, reason)
+
+
+def judgement_of(
+    policy: RoutingPolicy, found: ServingDistribution, verdict: str, reason: str, confidence: float | None = None
+) -> Judgement:
+    """The judgement of a single request whose probabilities are found."""
+    return Judgement(policy, found.probabilities[0], verdict, confidence, reason, int(found.preferred[0]))
+
+
+def refusal(name: str, found: ServingDistribution) -> str:
+    """Says in a sentence what is wrong with the answer of a policy, single or of cascades."""
+    error = None if found.asked is None else found.asked.error
+    return f"{name} gave no probabilities" if error is None else f"{name} failed: {error}"
 
 
 def tokens_of(request: Request) -> float:
@@ -214,12 +235,3 @@ def kept(names: list[str], measure: Callable[[str], float], at_least: float) -> 
 
 def limit(value: float | None) -> float:
     return np.inf if value is None else value
-
-
-def is_distribution(probabilities: np.ndarray, width: int) -> bool:
-    return (
-        probabilities.shape == (1, width)
-        and bool(np.isfinite(probabilities).all())
-        and bool((probabilities >= 0).all())
-        and abs(probabilities.sum() - 1) <= SUM_TOLERANCE
-    )

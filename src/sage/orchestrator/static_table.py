@@ -17,6 +17,7 @@ from sage.log.records import ROLES
 from sage.orchestrator.models_file import Model, ModelsFile, RoleRule
 from sage.policies.plausible import PlausibleModels
 from sage.policies.policy import Contexts, with_exploration
+from sage.policies.serving import GuardRules, serving_distribution
 
 
 class StaticTable:
@@ -104,15 +105,19 @@ class StaticTable:
         return f"static table: {contexts.role[0]} gets {rule.primary}"
 
     def probabilities(self, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
-        chosen = self.choices(contexts, models, eligible)
-        return self.explored(np.eye(len(models))[chosen], contexts, models, eligible)
+        guard = GuardRules(0.0, fallback=self, exploration=self)
+        return serving_distribution(None, guard, contexts, models, eligible).probabilities
 
     def explored(
         self, probabilities: np.ndarray, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray
     ) -> np.ndarray:
         """Returns any policy's probabilities with the table's exploration, in rows where it has two models or more."""
+        if not self.exploration:
+            return probabilities
         some = eligible if self.among is None else self.among.mask(contexts, models, eligible)
         several = some.sum(axis=1, keepdims=True) > 1
+        if several.all():
+            return with_exploration(probabilities, some, self.exploration)
         explored = with_exploration(probabilities, np.where(several, some, eligible), self.exploration)
         return np.where(several, explored, probabilities)
 

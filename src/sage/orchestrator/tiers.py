@@ -9,7 +9,7 @@ import numpy as np
 
 from sage.evidence.reward import REWARD_V1, RewardWeights, composite_reward
 from sage.log.records import ROLES, Decision, Outcome, Request
-from sage.orchestrator.guard import POLICY_FAILURES, is_distribution, tokens_in
+from sage.orchestrator.guard import POLICY_FAILURES, tokens_in
 from sage.orchestrator.models_file import BanditSettings, Model
 from sage.orchestrator.static_table import StaticTable
 from sage.policies import features
@@ -19,6 +19,7 @@ from sage.policies.bandits.contextual_bandit import ContextualBandit, Contextual
 from sage.policies.bandits.ucb_bandit import UCB1
 from sage.policies.learned_policy import LearnedPolicy
 from sage.policies.policy import Contexts, RoutingPolicy
+from sage.policies.serving import are_distributions
 
 
 def try_out(policy: RoutingPolicy, models: tuple[str, ...]) -> None:
@@ -30,7 +31,7 @@ def try_out(policy: RoutingPolicy, models: tuple[str, ...]) -> None:
     eligible = np.ones((len(ROLES), len(models)), bool)
     probabilities = np.asarray(policy.probabilities(contexts, models, eligible))
     policy.confidence(contexts, models, eligible)
-    if not all(is_distribution(row[None], len(models)) for row in probabilities):
+    if probabilities.shape != eligible.shape or not are_distributions(probabilities, eligible).all():
         raise ValueError(f"it gives no probabilities for {', '.join(models)}: train it on a log of these models")
 
 

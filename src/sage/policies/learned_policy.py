@@ -107,6 +107,8 @@ class LearnedPolicy(ABC):
         choice = self.choose(with_categories(self.categorizer, contexts), models, eligible)
         certain = np.zeros(eligible.shape)
         certain[np.arange(len(certain)), choice.column] = 1.0
+        if choice.known.all():
+            return certain
         return np.where(choice.known[:, None], certain, eligible / eligible.sum(axis=1, keepdims=True))
 
     def confidence(self, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
