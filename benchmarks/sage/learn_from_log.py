@@ -33,6 +33,7 @@ from pathlib import Path
 import numpy as np
 from pools import FILES, load_pool
 
+from sage.evidence.incumbent import Incumbent
 from sage.evidence.table_rewards import table_rewards
 from sage.files import write_json
 from sage.orchestrator.models_file import GuardLimits
@@ -40,6 +41,7 @@ from sage.outcomes.table import OutcomeTable
 from sage.policies.calibration import reliability
 from sage.policies.learned_policy import LearnedPolicy
 from sage.policies.policy import Contexts, select_rows
+from sage.policies.serving import GuardRules, serving_distribution
 from sage.rl.category_table import learn_table, table_from_outcomes
 from sage.rl.doubly_robust_learner import learn_doubly_robust
 from sage.rl.logging_policies import Exploring
@@ -79,9 +81,8 @@ def draw_static(table: OutcomeTable, setting: str, rng: np.random.Generator) -> 
 
 
 def served(policy: LearnedPolicy, contexts: Contexts, models: tuple[str, ...], static: np.ndarray) -> np.ndarray:
-    everyone = np.ones(static.shape, bool)
-    sure = policy.confidence(contexts, models, everyone) >= FLOOR
-    return np.where(sure[:, None], policy.probabilities(contexts, models, everyone), static)
+    guard, everyone = GuardRules(FLOOR, Incumbent(static, "static", "drawn")), np.ones(static.shape, bool)
+    return serving_distribution(policy, guard, contexts, models, everyone).probabilities
 
 
 def trial(table: OutcomeTable, contexts: Contexts, setting: str, seed: tuple[int, ...], *, cql: bool) -> dict:

@@ -37,6 +37,7 @@ from sage.outcomes.table import OutcomeTable
 from sage.policies.cells import Cells
 from sage.policies.learned_policy import LearnedPolicy, was_seen
 from sage.policies.policy import Contexts
+from sage.policies.serving import GuardRules, serving_distribution
 from sage.proof.evaluation import ONE_LOOK, compare, evaluate_offline
 from sage.proof.gate import decide
 from sage.rl.doubly_robust_learner import learn_doubly_robust
@@ -69,10 +70,8 @@ class World(NamedTuple):
 
 def chances(policy: LearnedPolicy, static: str, world: World) -> np.ndarray:
     """[tasks, models] as the policy serves: where it is not sure, the static table answers."""
-    everyone, models = np.ones(world.table.score.shape, bool), world.table.models
-    usual = PreferenceOrder((static,)).probabilities(world.contexts, models, everyone)
-    sure = policy.confidence(world.contexts, models, everyone) >= FLOOR
-    return np.where(sure[:, None], policy.probabilities(world.contexts, models, everyone), usual)
+    guard, everyone = GuardRules(FLOOR, PreferenceOrder((static,))), np.ones(world.table.score.shape, bool)
+    return serving_distribution(policy, guard, world.contexts, world.table.models, everyone).probabilities
 
 
 def truth(policy: LearnedPolicy, static: str, world: World) -> dict[str, float]:

@@ -42,7 +42,9 @@ from sage.outcomes.table import OutcomeTable
 from sage.policies.checkpoint import load_policy, save_policy
 from sage.policies.learned_policy import LearnedPolicy
 from sage.policies.policy import Contexts, select_rows
+from sage.policies.serving import GuardRules, serving_distribution
 from sage.rl.category_table import table_from_outcomes
+from sage.rl.logging_policies import PreferenceOrder
 from sage.rl.train_text import text_from_outcomes
 
 RESULT = Path(__file__).parent / "results" / "routing.json"
@@ -69,8 +71,9 @@ def route_by_category(train: OutcomeTable, held_out: OutcomeTable, floor: float)
     best = int(train.score.mean(axis=0).argmax())
     policy = table_from_outcomes(train.contexts(), train.models, train.score, incumbent=train.models[best])
     contexts, everyone = held_out.contexts(), np.ones(held_out.score.shape, bool)
-    acts = policy.confidence(contexts, train.models, everyone) >= floor
-    choice = np.where(acts, policy.probabilities(contexts, train.models, everyone).argmax(axis=1), best)
+    guard = GuardRules(floor, PreferenceOrder((train.models[best],)))
+    found = serving_distribution(policy, guard, contexts, train.models, everyone)
+    choice = found.preferred
     routed, single = held_out.score[np.arange(len(choice)), choice], held_out.score[:, best]
     oracle = held_out.score.max(axis=1)
     return {
@@ -83,7 +86,7 @@ def route_by_category(train: OutcomeTable, held_out: OutcomeTable, floor: float)
         "gain_standard_error": float((routed - single).std() / np.sqrt(len(choice))),
         "oracle_quality_optimistic": float(oracle.mean()),
         "gap_closed": float((routed - single).mean() / (oracle - single).mean()),
-        "share_acting": float(acts.mean()),
+        "share_acting": float(found.decides.mean()),
         "share_changed": float((choice != best).mean()),
     }
 
@@ -140,8 +143,8 @@ def cross_fitted_pair(part: OutcomeTable, fold: np.ndarray) -> dict:
         asked, everyone = select_rows(contexts, held), np.ones((len(held), 2), bool)
         dear[:, held] = dear_at(policy, asked, part.models, worths)
         chosen[held] = policy.probabilities(asked, part.models, everyone).argmax(axis=1)
-        sure = policy.confidence(asked, part.models, everyone) >= FLOOR
-        guarded[held] = np.where(sure, chosen[held], 1)
+        guard = GuardRules(FLOOR, PreferenceOrder((part.models[1],)))
+        guarded[held] = serving_distribution(policy, guard, asked, part.models, everyone).preferred
         found.append({"kind": policy.kind, **policy.training.settings})
     points = {"chosen_on_train": chosen, "chosen_on_train_above_the_floor": guarded}
     return {
@@ -219,9 +222,10 @@ def repositories(folder: Path) -> dict:
                     incumbent=train.models[corner],
                 )
             )
-            sure = policy.confidence(asked, table.models, everyone) >= FLOOR
+            guard = GuardRules(FLOOR, PreferenceOrder((table.models[corner],)))
+            choice = serving_distribution(policy, guard, asked, table.models, everyone).preferred
             own = policy.probabilities(asked, table.models, everyone).argmax(axis=1)
-            choice, net = np.where(sure, own, corner), table.score[held] - worth * table.cost_usd[held]
+            net = table.score[held] - worth * table.cost_usd[held]
             rows = np.arange(len(held))
             points[name].append(
                 {

@@ -20,6 +20,7 @@ from sage.policies.cascades.cascade_ladder import ExploringCascade, LadderCascad
 from sage.policies.cascades.learned_cascade import LearnedCascade
 from sage.policies.learned_policy import LearnedPolicy
 from sage.policies.policy import Contexts, select_rows
+from sage.policies.serving import GuardRules, serving_distribution
 from sage.rl.cascades.cascade_learning import learn_fitted_q
 from sage.rl.cascades.cascade_replay import SimulatedVerifier, replay_cascade
 from sage.rl.category_table import learn_table
@@ -211,9 +212,8 @@ def routed_probabilities(task: Task, setup: Setup) -> np.ndarray:
             task.train, Exploring(usual, setup.exploration, among), LOGGED, seed=task.seed + 1_000, contexts=train
         )
     policy: LearnedPolicy = LEARNERS[setup.learner](log, seed=task.seed)
-    models, ran = task.held_out.models, task.held_out.ran
-    sure = policy.confidence(held_out, models, ran) >= setup.floor
-    return np.where(sure[:, None], policy.probabilities(held_out, models, ran), static(task))
+    guard = GuardRules(setup.floor, fallback=usual)
+    return serving_distribution(policy, guard, held_out, task.held_out.models, task.held_out.ran).probabilities
 
 
 def visible_contexts(contexts: Contexts, setup: Setup) -> Contexts:

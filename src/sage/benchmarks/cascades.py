@@ -11,6 +11,7 @@ from sage.policies.cascades.cascade_policy import ACCEPTED, REJECTED, CascadePol
 from sage.policies.cascades.learned_cascade import LearnedCascade
 from sage.policies.learned_policy import Training
 from sage.policies.policy import Contexts
+from sage.policies.serving import StepRules, step_distribution
 from sage.rl.cascades.cascade_learning import reward_version
 from sage.rl.cascades.cascade_replay import SimulatedVerifier
 from sage.rl.cascades.cascade_stopping import Expectation, History, as_cascade, follow, solve, types_of
@@ -55,7 +56,7 @@ def decisions(policy: CascadePolicy, table: OutcomeTable) -> dict[History, np.nd
         role, features = np.full(len(histories), table.role[0]), np.zeros((len(histories), 0), np.float32)
         states = CascadeStates(Contexts(role, text, features, text), order, verdict, usual)
         eligible = np.column_stack([order == 0, order.sum(axis=1) > 0])
-        chosen = policy.step_probabilities(states, table.models, eligible)
+        chosen = step_distribution(policy, StepRules(), states, table.models, eligible).probabilities
         found |= dict(zip(histories, chosen, strict=True))
         going = [(history, int(row.argmax())) for history, row in zip(histories, chosen, strict=True)]
         histories = [(*history, (k, said)) for history, k in going if k < size for said in (True, False)]

@@ -20,10 +20,12 @@ from sage.outcomes.table import OutcomeTable
 from sage.policies.cascades.learned_cascade import LearnedCascade
 from sage.policies.checkpoint import load_any
 from sage.policies.learned_policy import LearnedPolicy, was_seen
-from sage.policies.policy import RoutingPolicy, select_rows
+from sage.policies.policy import select_rows
+from sage.policies.serving import GuardRules, serving_distribution
 from sage.proof.cascade_evaluation import price_of
 from sage.rl.cascades.cascade_replay import SimulatedVerifier
 from sage.rl.category_table import table_from_outcomes
+from sage.rl.logging_policies import PreferenceOrder
 
 FLOOR = GuardLimits().confidence_floor
 NORMAL_95 = 1.959964
@@ -150,9 +152,9 @@ def compare(tasks: list[Task], checkpoint: Path | None) -> dict:
         policy = given or table_from_outcomes(
             task.train_contexts, task.train.models, table_rewards(task.train), incumbent=task.static
         )
-        guarded, acts = with_floor(policy, task)
-        base = static(task)
-        held_out = task.held_out
+        guard, held_out, base = GuardRules(FLOOR, PreferenceOrder((task.static,))), task.held_out, static(task)
+        asked = (task.held_out_contexts, held_out.models, held_out.ran)
+        guarded = serving_distribution(policy, guard, *asked).probabilities
         difference = expected(guarded, table_rewards(held_out)) - expected(base, table_rewards(held_out))
         differences.append(difference)
         rows.append(
@@ -164,7 +166,7 @@ def compare(tasks: list[Task], checkpoint: Path | None) -> dict:
                 "quality_static": number(expected(base, held_out.score).mean()),
                 "cost_usd": number(expected(guarded, held_out.cost_usd).mean()),
                 "cost_usd_static": number(expected(base, held_out.cost_usd).mean()),
-                "share_acting": float(acts.mean()),
+                "share_acting": float((guarded != base).any(axis=1).mean()),
                 "held_out_tasks": len(difference),
             }
         )
@@ -222,14 +224,6 @@ def without_seen(task: Task, policy: LearnedPolicy | LearnedCascade) -> Task:
     return task._replace(
         held_out=task.held_out.select(kept), held_out_contexts=select_rows(task.held_out_contexts, kept)
     )
-
-
-def with_floor(policy: RoutingPolicy, task: Task) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities with abstention, and where they are not the static table's."""
-    contexts, models, ran = task.held_out_contexts, task.held_out.models, task.held_out.ran
-    sure, base = policy.confidence(contexts, models, ran) >= FLOOR, static(task)
-    guarded = np.where(sure[:, None], policy.probabilities(contexts, models, ran), base)
-    return guarded, (guarded != base).any(axis=1)
 
 
 def expected(probabilities: np.ndarray, values: np.ndarray) -> np.ndarray:

@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sage.evidence.routing_data import RoutingData
-from sage.policies.learned_policy import LearnedPolicy
-from sage.policies.policy import RoutingPolicy
+from sage.policies.policy import Contexts, RoutingPolicy
 
 LOGGED = "the most likely model of the log"
 
@@ -28,6 +27,16 @@ class Incumbent(NamedTuple):
     def choice(self) -> np.ndarray:
         """int64 [n]"""
         return self.probabilities.argmax(axis=1)
+
+    def choices(self, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
+        """Its choice, for a guard that falls back on it in the same rows and columns that it was made for."""
+        if eligible.shape != self.probabilities.shape:
+            raise ValueError(f"the incumbent of {len(self.probabilities)} rows was asked about {len(eligible)} others")
+        return self.choice
+
+    def differs(self, probabilities: np.ndarray) -> np.ndarray:
+        """bool [n]: the rows to which others give other probabilities."""
+        return (probabilities != self.probabilities).any(axis=1)
 
 
 def incumbent_of(data: RoutingData, static: RoutingPolicy | None) -> Incumbent:
@@ -52,13 +61,3 @@ def most_likely(probabilities: np.ndarray) -> np.ndarray:
     chosen = np.zeros_like(probabilities)
     chosen[np.arange(len(chosen)), probabilities.argmax(axis=1)] = 1.0
     return chosen
-
-
-def as_served(
-    data: RoutingData, policy: LearnedPolicy, incumbent: Incumbent, floor: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities [n, models] with the guard's abstention, and the rows in which the policy decides differently."""
-    own = policy.probabilities(data.contexts, data.models, data.eligible)
-    sure = policy.confidence(data.contexts, data.models, data.eligible) >= floor
-    candidate = np.where(sure[:, None], own, incumbent.probabilities)
-    return candidate, (candidate != incumbent.probabilities).any(axis=1)

@@ -10,7 +10,7 @@ import numpy as np
 from rl_training.evaluation import BanditLog, Interval, Report, compare_bandit, worst_case_interval
 from rl_training.evaluation.intervals import Method
 from rl_training.evaluation.missing import fill_missing
-from sage.evidence.incumbent import as_served, incumbent_of
+from sage.evidence.incumbent import incumbent_of
 from sage.evidence.logged_rewards import bandit_log
 from sage.evidence.missingness import Missingness, find_gaps
 from sage.evidence.objective import DEFAULT, Objective
@@ -23,6 +23,7 @@ from sage.policies.cells import Cells
 from sage.policies.learned_policy import LearnedPolicy
 from sage.policies.policy import RoutingPolicy
 from sage.proof.tenants import PointEstimate, TenantGain, by_tenant, estimate_rows
+from sage.policies.serving import GuardRules, serving_distribution
 
 LEVEL = 0.95  # two-sided; its low end is the one-sided 97.5 % bound
 ANYTIME, ONE_LOOK = "anytime", "t"  # intervals for a log that is looked at again and again, and for a single look
@@ -108,7 +109,9 @@ def evaluate_offline(
         )
     rows = data.select(~seen)
     incumbent = incumbent_of(rows, static)
-    candidate, acting = as_served(rows, policy, incumbent, floor)
+    guard = GuardRules(floor, fallback=incumbent)
+    candidate = serving_distribution(policy, guard, rows.contexts, rows.models, rows.eligible).probabilities
+    acting = incumbent.differs(candidate)
     log, observed = bandit_log(rows, Cells.of(rows.contexts), objective.weights, shadows=True), rows.observed
     report, worst = compare(log, candidate, incumbent.probabilities, observed=observed, method=method, seed=seed)
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from sage.evidence.incumbent import as_served, incumbent_of
+from sage.evidence.incumbent import incumbent_of
 from sage.evidence.logged_rewards import bandit_log, predict_rewards, pseudo_rewards
 from sage.evidence.reward import REWARD_V1, RewardWeights
 from sage.evidence.routing_data import RoutingData
@@ -17,6 +17,7 @@ from sage.policies.learned_policy import LearnedPolicy
 from sage.policies.plausible import PlausibleError, PlausibleModels
 from sage.policies.policy import RoutingPolicy
 from sage.rl.cell_posterior import counts_of, gains_over, is_only_incumbent
+from sage.policies.serving import GuardRules, serving_distribution
 
 MOST = 3
 DEVIATIONS = 1.645  # of the posterior gain: above its upper bound a model is better with a chance of 5 %
@@ -58,8 +59,9 @@ def find_trial(
     """
     cells = Cells.of(data.contexts)
     cell, incumbent = cells.index(data.contexts), incumbent_of(data, static)
-    served, acting = as_served(data, policy, incumbent, floor)
-    if not acting.any():
+    guard = GuardRules(floor, fallback=incumbent)
+    served = serving_distribution(policy, guard, data.contexts, data.models, data.eligible).probabilities
+    if not incumbent.differs(served).any():
         raise PlausibleError(
             f"{policy.name} never decides differently from the incumbent above the floor of {floor:g}: there is nothing to try"
         )

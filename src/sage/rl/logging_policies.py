@@ -26,12 +26,14 @@ class PreferenceOrder:
     def version(self) -> str:
         return hashlib.sha256("\0".join(self.order).encode()).hexdigest()[:12]
 
-    def probabilities(self, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
+    def choices(self, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
+        """int [n]: the model of each row."""
         place = {model: i for i, model in enumerate((*self.order, *sorted(set(models) - set(self.order))))}
         rank = np.where(eligible, [place[model] for model in models], len(place))
-        probabilities = np.zeros(eligible.shape)
-        probabilities[np.arange(len(eligible)), rank.argmin(axis=1)] = 1.0
-        return probabilities
+        return rank.argmin(axis=1)
+
+    def probabilities(self, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
+        return np.eye(len(models))[self.choices(contexts, models, eligible)]
 
     def confidence(self, contexts: Contexts, models: tuple[str, ...], eligible: np.ndarray) -> np.ndarray:
         return np.ones(len(eligible))

@@ -7,12 +7,13 @@ import pytest
 from sage.benchmarks import baselines
 from sage.benchmarks.baselines import all_baselines
 from sage.benchmarks.run_pack import CHECKPOINT, MANIFEST, RESULTS, SUITE, RunPackError, differences, verify, write_pack
-from sage.benchmarks.runner import BenchError, expected, run_suite, split, with_floor
+from sage.benchmarks.runner import FLOOR, BenchError, expected, run_suite, split
 from sage.benchmarks.suite import Suite, SuiteError, parse_suite, read_suite
 from sage.outcomes.synthetic import synthetic_table
 from sage.outcomes.table import OutcomeTable
 from sage.policies.checkpoint import save_policy
 from sage.policies.learned_policy import was_seen
+from sage.policies.serving import GuardRules, serving_distribution
 from sage.rl.category_table import learn_table
 from sage.rl.logging_policies import Exploring, PreferenceOrder
 from sage.rl.replay import replay
@@ -77,9 +78,12 @@ class HalfSure:
 
 
 def test_below_the_floor_the_static_table_decides(task):
-    probabilities, acts = with_floor(HalfSure(), task)
-    debugger = task.held_out.role == "debugger"
-    np.testing.assert_array_equal(acts, debugger)
+    guard, held_out = GuardRules(FLOOR, PreferenceOrder((task.static,))), task.held_out
+    probabilities, _, decides, _ = serving_distribution(
+        HalfSure(), guard, task.held_out_contexts, held_out.models, held_out.ran
+    )
+    debugger = held_out.role == "debugger"
+    np.testing.assert_array_equal(decides, debugger)
     assert (probabilities[debugger, 2] == 1).all()
     assert (probabilities[~debugger, 1] == 1).all()
 

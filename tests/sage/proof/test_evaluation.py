@@ -4,10 +4,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sage.evidence.incumbent import as_served, incumbent_of
+from sage.evidence.incumbent import incumbent_of
 from sage.evidence.logged_rewards import bandit_log
 from sage.evidence.task_evidence import EvaluationError
 from sage.policies.cells import Cells
+from sage.policies.serving import GuardRules, serving_distribution
 from sage.proof.evaluation import compare, evaluate_offline
 from sage.proof.gate import decide
 from sage.rl.category_table import learn_table
@@ -92,9 +93,13 @@ def test_the_report_names_what_was_compared(found, policy):
 def test_below_the_floor_the_incumbent_decides(log, policy):
     unsure = replace(policy, spread=1e6)
     incumbent = incumbent_of(log, None)
-    served, acting = as_served(log, replace(unsure, pessimism=0.0), incumbent, 0.9)
-    np.testing.assert_array_equal(served, incumbent.probabilities)
-    assert not acting.any()
+    rows = (log.contexts, log.models, log.eligible)
+    found = serving_distribution(replace(unsure, pessimism=0.0), GuardRules(0.9, fallback=incumbent), *rows)
+    np.testing.assert_array_equal(found.probabilities, incumbent.probabilities)
+    assert not incumbent.differs(found.probabilities).any()
+    some = log.select(np.arange(5))
+    with pytest.raises(ValueError, match="was asked about 5 others"):
+        incumbent.choices(some.contexts, some.models, some.eligible)
 
 
 def test_a_better_policy_is_promoted_and_the_reason_has_the_numbers(found):

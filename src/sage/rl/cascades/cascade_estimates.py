@@ -12,6 +12,7 @@ from sage.evidence.incumbent import most_likely
 from sage.evidence.task_evidence import EvaluationError
 from sage.policies.cascades.cascade_policy import CascadePolicy
 from sage.policies.cells import Cells
+from sage.policies.serving import StepRules, step_distribution
 from sage.rl.cascades.cascade_learning import episode_log, fit_histories, mean_costs, state_features
 
 FOLDS = 5
@@ -87,7 +88,7 @@ def net_of_cost(parts: dict[str, Values], price: float) -> Values:
 
 def target_of(episodes: CascadeData, policy: CascadePolicy) -> np.ndarray:
     """Returns [n, models + 1]: the policy's probabilities in the logged states."""
-    return policy.step_probabilities(episodes.states, episodes.models, episodes.eligible)
+    return step_distribution(policy, StepRules(), episodes.states, episodes.models, episodes.eligible).probabilities
 
 
 def incumbent_target(episodes: CascadeData, static: CascadePolicy | None) -> np.ndarray:
