@@ -36,9 +36,14 @@ class TaskKeys:
             [self.given[self.given != ""], self.opening[self.opening != ""], self.own[self.given == ""]]
         )
 
+    @property
+    def served(self) -> np.ndarray:
+        """text [n]: the id under which a cascade policy decided the row: the caller's, or that of the episode."""
+        return np.where(self.given == "", self.own, self.given)
+
     def seen(self, label: np.ndarray, hashes: np.ndarray) -> np.ndarray:
         """Returns bool [n]: the rows of tasks (named by `label` [n]) of which any row has a key among `hashes`."""
-        found = was_seen(label, hashes) | was_seen(np.where(self.given == "", self.own, self.given), hashes)
+        found = was_seen(label, hashes) | was_seen(self.served, hashes)
         found |= (self.opening != "") & was_seen(self.opening, hashes)
         return np.isin(label, label[found])
 

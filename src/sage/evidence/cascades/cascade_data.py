@@ -72,8 +72,11 @@ class CascadeData:
 
     @property
     def states(self) -> CascadeStates:
-        """Returns the states before every step."""
+        """The state before every step, as it was served: the id of a task, by which a mixture of cascades chooses one, is the one
+        that was given then, whatever other rows turned out to be of the same task."""
         contexts = select_rows(self.contexts, self.episode)
+        if self.tasks is not None:
+            contexts = contexts._replace(task_id=self.tasks.served[self.episode])
         return CascadeStates(contexts, self.order, self.verdict, self.spent_usd)
 
     @property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -126,3 +128,13 @@ def test_the_verifier_has_its_rates_and_its_correlation(correlation: float):
     assert first.mean() == pytest.approx(0.8, abs=0.01)
     assert verifier.accepts(~right, of_task, generator).mean() == pytest.approx(0.3, abs=0.01)
     assert np.corrcoef(first, second)[0, 1] == pytest.approx(correlation, abs=0.02)
+
+
+def test_states_have_the_task_ids_that_were_served_and_rows_the_tasks_they_are_of() -> None:
+    first = attempt("a", True)
+    given = [replace(episode(first, stop(), name=f"e{i}"), task_id=f"e{i}", opening="o") for i in range(2)]
+    given.append(replace(episode(first, stop(), name="e2"), task_id="t", opening="o"))
+    data = CascadeData.from_episodes(given)
+    assert data.states.contexts.task_id.tolist() == ["e0", "e0", "e1", "e1", "t", "t"]
+    assert data.contexts.task_id.tolist() == ["t", "t", "t"]  # they begin with the same words
+    assert data.select(np.array([1])).states.contexts.task_id.tolist() == ["e1", "e1"]
