@@ -8,6 +8,7 @@ import numpy as np
 
 from sage.evidence.routing_data import RoutingData
 from sage.policies.policy import Contexts, RoutingPolicy
+from sage.policies.serving import Fallback
 
 LOGGED = "the most likely model of the log"
 
@@ -45,8 +46,12 @@ def incumbent_of(data: RoutingData, static: RoutingPolicy | None) -> Incumbent:
     A log that a learned policy wrote does not say what the static table would have done.
     """
     if static is not None:
-        given = static.probabilities(data.contexts, data.models, data.eligible)
-        return Incumbent(most_likely(given), static.name, static.version)
+        rows = data.contexts, data.models, data.eligible
+        if isinstance(static, Fallback):  # whose choice need not be the most likely model once it explores
+            certain = np.eye(len(data.models))[static.choices(*rows)]
+        else:
+            certain = most_likely(static.probabilities(*rows))
+        return Incumbent(certain, static.name, static.version)
     policies = sorted(set(zip(data.policy.tolist(), data.policy_version.tolist(), strict=True)))
     if len(policies) > 1:
         raise IncumbentError(

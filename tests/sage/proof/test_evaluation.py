@@ -7,6 +7,7 @@ import pytest
 from sage.evidence.incumbent import incumbent_of
 from sage.evidence.logged_rewards import bandit_log
 from sage.evidence.task_evidence import EvaluationError
+from sage.orchestrator.static_table import StaticTable
 from sage.policies.cells import Cells
 from sage.policies.serving import GuardRules, serving_distribution
 from sage.proof.evaluation import compare, evaluate_offline
@@ -100,6 +101,11 @@ def test_below_the_floor_the_incumbent_decides(log, policy):
     some = log.select(np.arange(5))
     with pytest.raises(ValueError, match="was asked about 5 others"):
         incumbent.choices(some.contexts, some.models, some.eligible)
+
+
+def test_a_table_that_explores_all_the_time_is_still_its_own_incumbent(log):
+    table = StaticTable.always(log.models[-1], exploration=1.0)
+    assert (incumbent_of(log, table).choice == len(log.models) - 1).all()
 
 
 def test_a_better_policy_is_promoted_and_the_reason_has_the_numbers(found):
