@@ -40,6 +40,7 @@ COMMANDS = {  # of a results file, or a folder of them; DATA: the folder of the 
     "local_matrix/analysis.json": "benchmarks/sage/local_analysis.py",
     "sim_models.json": "benchmarks/sage/sim_models.py --data DATA",
     "decision_overhead.json": "benchmarks/sage/decision_overhead.py",
+    "believed_propensities.json": "benchmarks/sage/believed_propensities.py",
     "log_throughput.json": "benchmarks/sage/log_throughput.py",
     "tenant_budgets.json": "benchmarks/sage/tenant_budgets.py",
     "serve_latency.json": "benchmarks/sage/serve_latency.py",

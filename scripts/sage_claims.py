@@ -373,6 +373,20 @@ CLAIMS = (
         1.0,
     ),
     Claim(
+        "log = belief, every kind of policy: decisions compared",
+        "believed_propensities.json",
+        lambda r: r["decisions"],
+        ">=",
+        10_000,
+    ),
+    Claim(
+        "the same: decisions whose logged probability is not what an evaluation believes, alone or in a batch",
+        "believed_propensities.json",
+        lambda r: r["propensities_differ"] + r["batch_propensities_differ"],
+        "<=",
+        0,
+    ),
+    Claim(
         "log: decisions a second from 4 processes",
         "log_throughput.json",
         lambda r: r["decisions_per_second"],

@@ -60,6 +60,9 @@ if sage bench verify "$folder/demo/changed"; then
   exit 1
 fi
 
+step "log = belief: every kind of decision, made again from the log"
+python benchmarks/sage/believed_propensities.py --out "$folder/believed_propensities.json"
+
 step "log and overhead: measured on this machine"
 python benchmarks/sage/log_throughput.py --out "$folder/log_throughput.json"
 python benchmarks/sage/decision_overhead.py --out "$folder/decision_overhead.json" || true # judged below
