@@ -16,8 +16,8 @@ from sage.policies.gains import group_gains, shrink
 from sage.policies.learned_policy import LearnedPolicy
 from sage.policies.plausible import PlausibleError, PlausibleModels
 from sage.policies.policy import RoutingPolicy
-from sage.rl.cell_posterior import counts_of, gains_over, is_only_incumbent
 from sage.policies.serving import GuardRules, serving_distribution
+from sage.rl.cell_posterior import counts_of, gains_over, is_only_incumbent
 
 MOST = 3
 DEVIATIONS = 1.645  # of the posterior gain: above its upper bound a model is better with a chance of 5 %
