@@ -16,10 +16,9 @@ from sage.evidence.objective import DEFAULT
 from sage.log.decision_log import DecisionLog
 from sage.log.records import ROLES
 from sage.orchestrator.cascade_rules import CascadeRule
-from sage.orchestrator.cascade_tier import served_cascade
 from sage.orchestrator.model_router import Router
 from sage.orchestrator.models_file import GuardLimits, ModelsFile
-from sage.orchestrator.promotion import served_policy
+from sage.orchestrator.promotion import cascade_kind, served_policy, single_decision_kind
 from sage.verifiers.sandboxed import SandboxTests
 from sage.verifiers.source import SourceCheck, found
 
@@ -106,7 +105,8 @@ def check_log(path: Path) -> tuple[str, str]:
 def check_policy(path: Path) -> tuple[str, str]:
     table = ModelsFile.read(path) if path.exists() else None
     models, guard = (("a", "b"), GuardLimits()) if table is None else (tuple(table.models), table.guard)
-    served = served_policy(None, models, guard.confidence_floor, DEFAULT if table is None else table.objective)
+    objective = DEFAULT if table is None else table.objective
+    served = served_policy(None, single_decision_kind(models, guard.confidence_floor), objective)
     if served.problem:
         return "BAD", f"{served.problem}; the static table answers"
     if served.policy is None:
@@ -125,7 +125,7 @@ def check_cascades(path: Path, db: Path) -> tuple[str, str]:
     lacking = sorted({name for rule in rules.values() for name in missing_tools(rule)})
     counts = cascade_counts(db) if db.exists() else {}
     told += "".join(f", {number} {name}" for name, number in counts.items() if number)
-    served = served_cascade(None, rules, objective)
+    served = served_policy(None, cascade_kind(rules), objective)
     if served.problem:
         return "BAD", f"{told}; {served.problem}; the ladders answer"
     if served.policy is not None:

@@ -7,17 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sage.evidence.objective import Objective
 from sage.log.cascade_steps import STOP, Attempt, Step, taken
 from sage.log.records import UNLOGGED, Request
 from sage.orchestrator.cascade_rules import CascadeRule
 from sage.orchestrator.guard import POLICY_FAILURES, Candidates, Guard, Judgement, limit, refusal, tokens_in
-from sage.orchestrator.promotion import Checkpoint, Promoted, Served
+from sage.orchestrator.promotion import Served
 from sage.policies.cascades.cascade_ladder import LadderCascade
 from sage.policies.cascades.cascade_policy import ACCEPTED, REJECTED, UNVERIFIED, CascadePolicy, CascadeStates
 from sage.policies.policy import Contexts
 from sage.policies.serving import OK, ServingDistribution, StepRules, step_distribution
-from sage.settings import CASCADE, Settings, SettingsError
 
 CODES = {"passed": ACCEPTED, "failed": REJECTED, "unknown": UNVERIFIED}
 
@@ -133,37 +131,6 @@ class StepTier:
         if answer.verdict == "passed":
             return f"ladder: the answer of {answer.answered_by or answer.model} passed"
         return "ladder: nothing is left to try" if len(candidates.names) == 1 else "ladder: stops"
-
-
-def served_cascade(
-    environment: Mapping[str, str] | None,
-    rules: Mapping[str, CascadeRule],
-    objective: Objective,
-    before: Promoted[CascadePolicy] | None = None,
-) -> Served[CascadePolicy]:
-    """Returns the learned cascade that the environment asks for, if the gate has promoted it."""
-    try:
-        settings = Settings.read(environment)
-    except SettingsError:  # which the policy of single decisions says
-        return Served()
-    if not settings.policy_on or settings.cascade is None:
-        return Served()
-    if not rules:
-        return Served(problem=f"{CASCADE} is set, but models.yaml has no section cascade: add one", promoted=before)
-    from sage.policies.cascades.learned_cascade import LearnedCascade
-    from sage.policies.checkpoint import load_cascade
-
-    def check(policy: CascadePolicy) -> None:
-        assert isinstance(policy, LearnedCascade)
-        strangers = [rule.ladder for rule in rules.values() if not set(rule.ladder) & set(policy.models)]
-        if strangers:
-            raise ValueError(f"it knows none of {', '.join(strangers[0])}: train it on a log of these models")
-
-    floor = 0.0  # a cascade has no confidence, and so no floor
-    checkpoint: Checkpoint[CascadePolicy] = Checkpoint(
-        settings.cascade, "cascade", load_cascade, check, floor, objective, settings.forced
-    )
-    return checkpoint.served(before)
 
 
 def judgement_of(policy: CascadePolicy | None, found: ServingDistribution, verdict: str, reason: str) -> Judgement:

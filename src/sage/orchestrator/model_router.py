@@ -26,10 +26,10 @@ from sage.log.records import UNLOGGED, Decision, Outcome, RecordError, Request, 
 from sage.log.spending import Budgets
 from sage.orchestrator.backlog import LOG_FAILURES, Backlog
 from sage.orchestrator.cascade import Cascade
-from sage.orchestrator.cascade_tier import CascadeTier, served_cascade
+from sage.orchestrator.cascade_tier import CascadeTier
 from sage.orchestrator.guard import ANY, OK, Candidates, Guard, Judgement, Serving, tokens_in, tokens_of
 from sage.orchestrator.models_file import ModelsFile
-from sage.orchestrator.promotion import Served, served_policy
+from sage.orchestrator.promotion import Served, cascade_kind, served_policy, single_decision_kind
 from sage.orchestrator.request_fields import AttemptFields, OutcomeFields, RequestFields, check_names
 from sage.orchestrator.static_table import StaticTable
 from sage.orchestrator.tiers import BanditTier, inferred_category
@@ -114,11 +114,10 @@ class Router:
         Policies that `before` (else this router) has in memory go on where `promotion.py` says so.
         """
         table, before = self.table, before or self
-        limits, cascade = table.guard, before.cascades.learned.promoted
-        self.served = served_policy(
-            environment, tuple(table.models), limits.confidence_floor, table.objective, before.served.promoted
-        )
-        self.cascades.learned = served_cascade(environment, table.cascade, table.objective, cascade)
+        single = single_decision_kind(tuple(table.models), table.guard.confidence_floor)
+        self.served = served_policy(environment, single, table.objective, before.served.promoted)
+        cascade, promoted = cascade_kind(table.cascade), before.cascades.learned.promoted
+        self.cascades.learned = served_policy(environment, cascade, table.objective, promoted)
 
     @property
     def policy(self) -> RoutingPolicy | None:

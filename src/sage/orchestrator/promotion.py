@@ -13,12 +13,14 @@ from typing import Generic, NamedTuple, TypeVar
 
 from sage.evidence.objective import DEFAULT, Objective
 from sage.files import sha256_of
+from sage.orchestrator.cascade_rules import CascadeRule
 from sage.orchestrator.guard import POLICY_FAILURES
 from sage.orchestrator.tiers import try_out
 from sage.policies.cascades.cascade_policy import CascadePolicy
+from sage.policies.cascades.learned_cascade import LearnedCascade
 from sage.policies.policy import RoutingPolicy
 from sage.proof.gate_record import GateRecord, GateRecordError, records_of, unjudged
-from sage.settings import CHECKPOINT, FORCE, POLICY, Settings, SettingsError
+from sage.settings import CASCADE, CHECKPOINT, FORCE, POLICY, Settings, SettingsError
 
 P = TypeVar("P", RoutingPolicy, CascadePolicy)
 
@@ -111,33 +113,70 @@ class Checkpoint(NamedTuple, Generic[P]):
         return True
 
 
+class PolicyKind(NamedTuple, Generic[P]):
+    """A kind of learned policy, for single decisions or for cascades: what names its checkpoint, and what that has to pass."""
+
+    label: str  # for people
+    named: Callable[[Settings], Path | str]  # the checkpoint, or why there is none; '' where none is asked for
+    load: Callable[[Path], P]
+    check: Callable[[P], None]  # raises if the policy cannot serve these models
+    floor: float
+    problem: str = ""  # why the table can have none
+    tells_settings: bool = True  # whether it says what is wrong with the settings, which both kinds share
+
+
 def served_policy(
     environment: Mapping[str, str] | None,
-    models: tuple[str, ...],
-    floor: float,
+    kind: PolicyKind[P],
     objective: Objective = DEFAULT,
-    before: Promoted[RoutingPolicy] | None = None,
-) -> Served[RoutingPolicy]:
-    """Returns the learned policy that the environment asks for, if the gate has promoted it."""
+    before: Promoted[P] | None = None,
+) -> Served[P]:
+    """Returns the learned policy of a kind that the environment asks for, if the gate has promoted it; else why none serves.
+
+    `before` is the one that this process has loaded and the gate has promoted, which may go on.
+    """
     try:
         settings = Settings.read(environment)
     except SettingsError as error:
-        return Served(problem=str(error))
-    if not settings.policy_on or (settings.checkpoint is None and settings.cascade is not None):
-        return Served()
-    if settings.checkpoint is None:
-        return Served(
-            problem=f"{POLICY} is on but {CHECKPOINT} names no file: set it to a checkpoint of `sage rl train-...`"
-        )
-    from sage.policies.checkpoint import load_policy
-
-    checkpoint: Checkpoint[RoutingPolicy] = Checkpoint(
-        settings.checkpoint,
-        "checkpoint",
-        load_policy,
-        lambda policy: try_out(policy, models),
-        floor,
-        objective,
-        settings.forced,
-    )
+        return Served(problem=str(error) if kind.tells_settings else "")
+    named = kind.named(settings) if settings.policy_on else ""
+    if isinstance(named, str):
+        return Served(problem=named)
+    if kind.problem:
+        return Served(problem=kind.problem, promoted=before)
+    checkpoint = Checkpoint(named, kind.label, kind.load, kind.check, kind.floor, objective, settings.forced)
     return checkpoint.served(before)
+
+
+def single_decision_kind(models: tuple[str, ...], floor: float) -> PolicyKind[RoutingPolicy]:
+    """Returns the kind that chooses among models for single calls, where it is at least as sure as the floor."""
+
+    def named(settings: Settings) -> Path | str:
+        if settings.checkpoint is not None or settings.cascade is not None:
+            return settings.checkpoint or ""
+        return f"{POLICY} is on but {CHECKPOINT} names no file: set it to a checkpoint of `sage rl train-...`"
+
+    def load(path: Path) -> RoutingPolicy:
+        from sage.policies.checkpoint import load_policy
+
+        return load_policy(path)
+
+    return PolicyKind("checkpoint", named, load, lambda policy: try_out(policy, models), floor)
+
+
+def cascade_kind(rules: Mapping[str, CascadeRule]) -> PolicyKind[CascadePolicy]:
+    """Returns the kind that takes the steps of cascades; it has no confidence, and so no floor."""
+
+    def load(path: Path) -> CascadePolicy:
+        from sage.policies.checkpoint import load_cascade
+
+        return load_cascade(path)
+
+    def check(policy: CascadePolicy) -> None:
+        assert isinstance(policy, LearnedCascade)
+        strangers = [rule.ladder for rule in rules.values() if not set(rule.ladder) & set(policy.models)]
+        if strangers:
+            raise ValueError(f"it knows none of {', '.join(strangers[0])}: train it on a log of these models")
+
+    problem = "" if rules else f"{CASCADE} is set, but models.yaml has no section cascade: add one"
+    return PolicyKind("cascade", lambda s: s.cascade or "", load, check, 0.0, problem, tells_settings=False)

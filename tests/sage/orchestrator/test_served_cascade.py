@@ -10,6 +10,8 @@ import pytest
 
 from sage import Router
 from sage.files import sha256_of
+from sage.orchestrator.models_file import ModelsFile
+from sage.orchestrator.promotion import Served, cascade_kind, served_policy, single_decision_kind
 from sage.policies.cascades.cascade_ladder import ExploringCascade, LadderCascade
 from sage.policies.checkpoint import save_policy
 from sage.proof.gate_record import GateRecord, record_path
@@ -139,3 +141,25 @@ def test_a_cascade_that_the_gate_refuses_later_ends_and_one_that_is_retrained_go
         assert after(lambda path: record_path(path).unlink()) == "ladder"
         checkpoint.write_bytes(content)
         assert after(promoted) == name
+
+
+def test_what_is_wrong_with_the_settings_is_said_once_and_a_cascade_needs_a_ladder(checkpoint: Path) -> None:
+    promoted(checkpoint)
+    (checkpoint.parent / "models.yaml").write_text(TABLE.replace("LADDER", "c, b, a"))
+    kind = cascade_kind(ModelsFile.read(checkpoint.parent / "models.yaml").cascade)
+    on = {"SAGE_RL_POLICY": "1", "SAGE_RL_CASCADE": str(checkpoint)}
+    served = served_policy(on, kind)
+    assert served.policy is not None
+    assert served_policy(on, cascade_kind({}), before=served.promoted) == Served(
+        problem="SAGE_RL_CASCADE is set, but models.yaml has no section cascade: add one", promoted=served.promoted
+    )
+    single = single_decision_kind(("a", "b"), 0.5)
+    wrong = on | {"SAGE_RL_FORCE": "perhaps"}
+    assert served_policy(wrong, single).problem == "SAGE_RL_FORCE='perhaps' is not understood: use 1 or 0"
+    for nothing in (wrong, on | {"SAGE_RL_POLICY": "0"}, {"SAGE_RL_POLICY": "1"}):
+        assert served_policy(nothing, kind) == Served()
+    for nothing in (on, on | {"SAGE_RL_POLICY": "0"}):
+        assert served_policy(nothing, single) == Served()
+    assert served_policy({"SAGE_RL_POLICY": "1"}, single).problem.startswith(
+        "SAGE_RL_POLICY is on but SAGE_RL_CHECKPOINT"
+    )
