@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 import random
 import threading
-import time
-import uuid
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -27,7 +25,8 @@ from sage.log.spending import Budgets
 from sage.orchestrator.backlog import LOG_FAILURES, Backlog
 from sage.orchestrator.cascade import Cascade
 from sage.orchestrator.cascade_tier import CascadeTier
-from sage.orchestrator.guard import ANY, OK, Candidates, Guard, Judgement, Serving, tokens_in, tokens_of
+from sage.orchestrator.draw import Draw, now
+from sage.orchestrator.guard import ANY, OK, Candidates, Guard, Judgement, Serving
 from sage.orchestrator.models_file import ModelsFile
 from sage.orchestrator.promotion import Served, cascade_kind, served_policy, single_decision_kind
 from sage.orchestrator.request_fields import AttemptFields, OutcomeFields, RequestFields, check_names
@@ -38,7 +37,6 @@ from sage.policies.cascades.cascade_ladder import LadderByRole
 from sage.policies.cascades.cascade_policy import CascadePolicy
 from sage.policies.policy import Contexts, RoutingPolicy
 from sage.verifiers.verifier import Judge, Verifier, verify
-from sage.words import hash_words
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +59,6 @@ class Router:
         self.table = table
         self.static = StaticTable.from_file(table)
         self.guard = Guard(self.static, table.guard)
-        self.kept = table.log
         self.served = served
         self.bandit = (
             None if table.bandit is None else BanditTier(log.path, table.bandit, self.static, table.objective.weights)
@@ -69,8 +66,8 @@ class Router:
         self.cascades = CascadeTier(table.cascade, self.guard, learned=cascade)
         self.backlog = Backlog(log, self.join)
         self.openings = OpeningHasher(log.path)
-        self.data_source = data_source
         self.random = random.Random(seed)
+        self.draw = Draw(self.random, self.guard, self.openings, table.log, data_source)
         self.lock = threading.Lock()
 
     @classmethod
@@ -173,9 +170,8 @@ class Router:
             if step is None:
                 return self.unlogged(request, contexts, serving, error)
             self.backlog.add_decision(error)
-            return self.record(
-                request, contexts, *self.cascades.at(step).without_log(request, contexts, str(error)), step
-            )
+            candidates, judgement = self.cascades.at(step).without_log(request, contexts, str(error))
+            return self.draw.decision(request, contexts, candidates, judgement, step, serving)
         self.backlog.flush()
         return decision
 
@@ -184,7 +180,7 @@ class Router:
         self.backlog.complain(error)
         candidates, judgement = self.guard.without_log(request, contexts, str(error), serving)
         self.backlog.add_decision(error)  # which a call that no budget can pay is not
-        return self.record(request, contexts, candidates, judgement, None, serving)
+        return self.draw.decision(request, contexts, candidates, judgement, None, serving)
 
     def choose(self, request: Request, contexts: Contexts, step: Step | None, serving: Serving) -> Decision:
         """Decides and logs; under a budget, what the call is expected to cost is reserved in the same transaction."""
@@ -196,7 +192,7 @@ class Router:
                 candidates, judgement = self.guard.held(self.judge(contexts, candidates), candidates, serving.hold)
             else:
                 candidates, judgement = self.cascades.at(step).options(request, contexts, spent)
-            decision = self.record(request, contexts, candidates, judgement, step, serving)
+            decision = self.draw.decision(request, contexts, candidates, judgement, step, serving)
             reserves = candidates.verdict == OK and decision.model != STOP
             try:
                 self.log.append(decision, budgets=Budgets(session_usd if reserves else None, serving.budget))
@@ -224,78 +220,6 @@ class Router:
             except LOG_FAILURES:  # of which a budget without room is one
                 return False
         return decision.logged or cost == 0.0
-
-    def record(
-        self,
-        request: Request,
-        contexts: Contexts,
-        candidates: Candidates,
-        judgement: Judgement,
-        step: Step | None = None,
-        serving: Serving = ANY,
-    ) -> Decision:
-        """Draws the model."""
-        chosen = draw(judgement.probabilities, self.random.random())
-        model, reason = candidates.names[chosen], judgement.reason
-        if chosen != judgement.preferred:
-            chance, usual = judgement.probabilities[chosen], candidates.names[judgement.preferred]
-            reason += f"; explored: {model} had a chance of {chance:.2g}, {usual} is preferred"
-        inferred = bool(request.category) and not contexts.features[0, features.COLUMN["category_known"]]
-        if inferred:
-            reason += f"; category {request.category!r} inferred from the text"
-        shadow, shadow_probabilities = self.shadow(contexts, candidates, judgement, chosen, step)
-        if shadow is not None:
-            reason += f"; in the shadow: {shadow}"
-        first, stops = step is None or step.number == 0, step is not None and model == STOP
-        tokens = tokens_of(request) if step is None else tokens_in(contexts.features)
-        text = request.task if first else ""
-        return Decision(
-            id=step.cascade_id if step is not None and stops else uuid.uuid4().hex,
-            time=now(),
-            data_source=self.data_source,
-            role=request.role,
-            candidates=candidates.names,
-            probabilities=tuple(judgement.probabilities.tolist()),
-            model=model,
-            policy=judgement.policy.name,
-            policy_version=judgement.policy.version,
-            features=tuple(contexts.features[0].tolist()),
-            features_version=features.VERSION,
-            task_id=request.task_id,
-            category=request.category,
-            tenant=request.tenant,
-            session=request.session,
-            verdict=judgement.verdict,
-            confidence=judgement.confidence,
-            reason=reason,
-            prompt=request.task if self.kept.store_prompts and first else None,
-            words=tuple(hash_words(text).tolist()) if self.kept.store_words and text else None,
-            expected_cost_usd=None if stops else self.guard.reserved_usd(model, request, serving, tokens),
-            category_inferred=inferred,
-            cascade=step,
-            shadow=shadow,
-            shadow_probabilities=shadow_probabilities,
-            follows=judgement.follows,
-            fallbacks=candidates.fallbacks,
-            opening=self.openings.hash(request.tenant, request.opening or text) if first else "",
-        )
-
-    def shadow(
-        self, contexts: Contexts, candidates: Candidates, judgement: Judgement, chosen: int, step: Step | None
-    ) -> tuple[str | None, tuple[float, ...] | None]:
-        """Draws whether a second model is asked, and which; and how likely each was before the first one was drawn.
-
-        Never in a cascade, nor where limits or the log are in trouble: such a call is paid and helps no user.
-        """
-        usable = step is None and candidates.verdict == OK and judgement.verdict != UNLOGGED
-        given = self.static.shadows(contexts, candidates.names) if usable else None
-        if given is None:
-            return None, None
-        before = tuple(np.minimum(judgement.probabilities @ given, 1.0).tolist())
-        at = self.random.random()
-        if at >= given[chosen].sum():
-            return None, before
-        return candidates.names[draw(given[chosen], at / given[chosen].sum())], before
 
     def judge(self, contexts: Contexts, candidates: Candidates) -> Judgement:
         policy, problem, forced = self.served[:3]
@@ -383,14 +307,3 @@ class Router:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def now() -> float:
-    """Seconds since 1970; a clock that is set before it says 0."""
-    return max(time.time(), 0.0)
-
-
-def draw(probabilities: np.ndarray, at: float) -> int:
-    """The index at which the running sum passes `at`; never one with probability 0."""
-    index = int(np.searchsorted(np.cumsum(probabilities), at * probabilities.sum(), side="right"))
-    return min(index, int(np.flatnonzero(probabilities)[-1]))

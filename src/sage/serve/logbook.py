@@ -81,7 +81,7 @@ class Logbook:
         asked, contexts = router.seen(Request(**request))
         candidates = router.served_candidates(asked, 0.0, serving)
         candidates, judgement = router.guard.held(router.judge(contexts, candidates), candidates, serving.hold)
-        decision = router.record(asked, contexts, candidates, judgement, None, serving)
+        decision = router.draw.decision(asked, contexts, candidates, judgement, None, serving)
         deciding: asyncio.Future[Decision] = loop.create_future()
 
         def done(record: Waiting) -> None:

@@ -20,7 +20,7 @@ from sage.files import sha256_of
 from sage.log.decision_log import DecisionLog
 from sage.log.record_checks import RecordError
 from sage.log.records import ROLES, Decision, Outcome, Request
-from sage.orchestrator.model_router import draw
+from sage.orchestrator.draw import draw
 from sage.orchestrator.promotion import Served
 from sage.orchestrator.tiers import reward_of
 from sage.outcomes.synthetic import synthetic_table
