@@ -202,6 +202,8 @@ RECORDS = {
     ),
     "a log without a path": (lambda: DecisionLog(None), "db=None is not the path of a file: give one, such as sage.db"),
     "a log that is this folder": (lambda: DecisionLog("."), "db='.' is not the path of a file"),
+    "an id that is no text": (lambda: outcome("\ud800"), "decision_id='\\ud800' holds bytes that are no text"),
+    "a provenance that is no text": (lambda: outcome(provenance="\ud800"), "provenance='\\ud800' holds bytes"),
     "quality above one": (lambda: outcome(quality=7.0), "quality=7.0 must be between 0 and 1"),
     "quality not a number": (lambda: outcome(quality=math.nan), "quality=nan must be a finite number"),
     "cost below zero": (lambda: outcome(cost_usd=-1.0), "cost_usd=-1.0 must be a finite number that is not negative"),

@@ -258,7 +258,7 @@ class Outcome:
             raise RecordError(
                 f"timed_out={self.timed_out!r} must be true or false, provenance={self.provenance!r} text"
             )
-        check_texts(self, ("usage_problem",))
+        check_texts(self, ("decision_id", "provenance", "usage_problem"))
         check_source(self.source)
         check_verdicts(self.verdicts)
         if self.shadow is not None and (self.shadow.shadow or self.shadow.decision_id != self.decision_id):
