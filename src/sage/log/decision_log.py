@@ -9,23 +9,21 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import threading
 import time
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Literal, NamedTuple, Self, get_args
+from typing import Literal, Self, get_args
 
 from sage.log import reports, spending
 from sage.log.budgets import TenantBudget
 from sage.log.database import DatabaseError, Identity, SharedFile, WrongFileError
-from sage.log.joining import CORRECTED, join, merge
-from sage.log.records import DATA_SOURCES, Decision, Outcome
+from sage.log.group_commit import GroupCommit, Waiting
+from sage.log.joining import CORRECTED, LOGGED, Joined, join, merge
+from sage.log.records import DATA_SOURCES, Decision, Outcome, RecordError
 from sage.log.redaction import redact
 from sage.log.reports import MOST_REPORTS, Reports, known_outcome
 from sage.log.spending import UNLIMITED, Budgets, charge, charged
@@ -86,6 +84,7 @@ DECIDED = f"""SELECT time, {spending.RESERVED},
   CASE WHEN json_valid(record) THEN json_extract(record, '$.shadow') END
   FROM decisions WHERE id = ?"""
 WITH_REPORTS = "decisions d LEFT JOIN outcomes o ON o.decision_id = d.id"
+UNWRITABLE = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.InterfaceError)  # by one record, and not by the file
 FIRST_REPORT = "SELECT status, record FROM outcomes WHERE decision_id = ? ORDER BY seq LIMIT 1"
 
 
@@ -93,25 +92,14 @@ class OverBudgetError(LogError):
     """A decision that a budget has no room for any more."""
 
 
-class Joined(NamedTuple):
-    """What became of a report: its status, and what was and is known of the decision's outcome."""
+class UnwritableRecordError(Exception):
+    """A record because of which a transaction has to be made again without it; `error` is for whoever gave it."""
 
-    status: str
-    before: Outcome | None = None
-    after: Outcome | None = None
-
-
-LOGGED = Joined("logged")
-
-
-@dataclass
-class Waiting:
-    """A record on its way into the file, and what became of it."""
-
-    record: Decision | Outcome
-    correction: bool = False
-    budgets: Budgets = UNLIMITED
-    result: Joined | ValueError | None = None
+    def __init__(self, item: Waiting, cause: Exception) -> None:
+        decision_id = item.record.decision_id if isinstance(item.record, Outcome) else item.record.id
+        sentence = f"{type(item.record).__name__.lower()} {decision_id!r} cannot be written: {cause}"
+        self.item = item
+        self.error = LogError(sentence) if isinstance(cause, sqlite3.Error) else RecordError(sentence)
 
 
 class DecisionLog:
@@ -126,8 +114,7 @@ class DecisionLog:
         self.path = Path(path)
         self.late_after_s = late_after_s
         self.file = SharedFile(self.path, SCHEMA, upgrade, progress=PROGRESS, identity=identity)
-        self._waiting: deque[Waiting] = deque()
-        self._writing = threading.Lock()
+        self.commits = GroupCommit(self._commit)
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
@@ -170,33 +157,40 @@ class DecisionLog:
         with self.file.transaction() as connection:
             return [self._insert_outcome(connection, outcome).status for outcome in outcomes]
 
-    def write(self, batch: list[Waiting]) -> None:
-        """Logs records of many callers in one transaction; what became of each is its `result`."""
-        with self._writing:
-            self._commit(batch)
+    def submit(
+        self, record: Decision | Outcome, done: Callable[[Waiting], None], *, budgets: Budgets = UNLIMITED
+    ) -> None:
+        """Logs a record for somebody who cannot wait, such as an event loop: `done` is called with its result once it is
+        committed or refused, in a thread that must not be kept for long."""
+        self.commits.submit(Waiting(record, budgets=budgets, done=done))
 
     def _write(self, item: Waiting) -> Joined:
-        self._waiting.append(item)
-        with self._writing:  # whoever comes first writes for all who wait
-            if item.result is None:
-                self._commit([self._waiting.popleft() for _ in range(len(self._waiting))])
+        self.commits.write(item)
         if isinstance(item.result, ValueError):
             raise item.result
         assert item.result is not None
         return item.result
 
     def _commit(self, batch: list[Waiting]) -> None:
-        interrupted = LogError("interrupted before the record was logged: log it again")
-        results: list[Joined | ValueError] = [interrupted] * len(batch)
+        """Gives every record a result. One that cannot be written gets an error, and the others are written without it."""
+        left, failure = batch, LogError("interrupted before the record was logged: log it again")
         try:
-            with self.file.transaction() as connection:
-                answers = [self._insert(connection, item) for item in batch]
-            results = answers
+            while left:
+                try:
+                    with self.file.transaction() as connection:
+                        results = [self._insert(connection, item) for item in left]
+                except UnwritableRecordError as unwritable:
+                    unwritable.item.result = unwritable.error
+                    left = [item for item in left if item is not unwritable.item]
+                    continue
+                for item, result in zip(left, results, strict=True):
+                    item.result = result
+                left = []
         except DatabaseError as error:
-            results = [error] * len(batch)
-        finally:  # a thread that waits is told what became of its record, whatever happened here
-            for item, result in zip(batch, results, strict=True):
-                item.result = result
+            failure = error
+        finally:  # whoever waits is told what became of the record, whatever happened here
+            for item in left:
+                item.result = failure
 
     def _insert(self, connection: sqlite3.Connection, item: Waiting) -> Joined | ValueError:
         try:
@@ -207,6 +201,8 @@ class DecisionLog:
             return LOGGED
         except LogError as error:
             return error
+        except (*UNWRITABLE, ValueError, OverflowError) as error:
+            raise UnwritableRecordError(item, error) from error
 
     def _insert_outcome(self, connection: sqlite3.Connection, report: Outcome, correction: bool = False) -> Joined:
         text = encode(report)
@@ -332,7 +328,13 @@ class DecisionLog:
             found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
         return "" if found == "ok" else found
 
+    def finish(self) -> None:
+        """Returns when all that was submitted is written or refused, and whoever submitted it was told."""
+        self.commits.close()
+
     def close(self) -> None:
+        """Writes all that was submitted, and closes the file; the next use opens it again."""
+        self.finish()
         self.file.close()
 
 
@@ -347,11 +349,11 @@ def insert_decision(connection: sqlite3.Connection, decision: Decision) -> None:
     step = None if decision.cascade is None else (decision.cascade.cascade_id, decision.cascade.number)
     if step is not None and connection.execute(STEP, step).fetchone():
         raise LogError(f"step {step[1]} of cascade {step[0]!r} is logged already: every step is decided once")
+    overtook = known_outcome(connection, decision.id)
     if connection.execute(INSERT_DECISION, values).rowcount == 0:
         raise LogError(f"decision {decision.id!r} is logged already: every decision needs an id of its own")
     if step is not None:
         connection.execute(INSERT_STEP, (*step, decision.id))
-    overtook = known_outcome(connection, decision.id)
     charge(connection, decision.id, 0.0, charged(overtook, decision.expected_cost_usd))
 
 

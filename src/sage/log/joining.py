@@ -49,6 +49,17 @@ class Merged(NamedTuple):
     conflicts: tuple[str, ...] = ()  # fields that cannot be true together with what is known
 
 
+class Joined(NamedTuple):
+    """The status of a record in the log and, of a report, what was and is known of the decision's outcome."""
+
+    status: str
+    before: Outcome | None = None
+    after: Outcome | None = None
+
+
+LOGGED = Joined("logged")
+
+
 def merge(known: Known | None, report: Outcome, *, correction: bool = False) -> Merged:
     """Merges one report into the joined outcome; `known` is None before the first report.
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from sage.log.database import DatabaseError
 from sage.log.decision_log import DecisionLog, LogError
-from sage.log.records import Outcome
+from sage.log.records import Outcome, RecordError
 
 log = logging.getLogger(__name__)
 LOG_FAILURES = (DatabaseError, LogError)
@@ -40,7 +40,11 @@ class Backlog:
         self.complain(error)
 
     def add_outcome(self, outcome: Outcome, correction: bool, error: ValueError) -> None:
-        """Keeps a report that could not be logged."""
+        """Keeps a report that could not be logged, unless it never can be."""
+        if isinstance(error, RecordError):
+            with self.lock:
+                self._give_up(error)
+            return
         with self.lock:
             self.waiting.append((outcome, correction))
             if len(self.waiting) > MOST_WAITING:
@@ -55,7 +59,10 @@ class Backlog:
         with self.lock:
             try:
                 while self.waiting:
-                    self.write(*self.waiting[0])
+                    try:
+                        self.write(*self.waiting[0])
+                    except RecordError as error:
+                        self._give_up(error)
                     self.waiting.popleft()
                 if self._not_noted:
                     self.log.add_event("unlogged", dict(self._not_noted))
@@ -67,6 +74,10 @@ class Backlog:
                 return
             self._down = False
         log.warning(f"{self.log.path} can be written again")
+
+    def _give_up(self, error: RecordError) -> None:
+        self._count("outcomes")
+        log.warning(f"{error}; it is lost")
 
     def _count(self, name: str) -> None:
         self.counts[name] += 1

@@ -292,6 +292,7 @@ class Router:
         return joined.status
 
     def close(self) -> None:
+        self.log.finish()
         self.backlog.flush()
         if self.backlog.waiting:
             log.warning(

@@ -1,14 +1,15 @@
-"""Decisions and outcomes, off the event loop: threads wait for the log, requests for their own decision only."""
+"""Decisions and outcomes without blocking the event loop: the log's thread commits, and threads do what takes long."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 
 from sage.log.cascade_steps import Verdict
-from sage.log.decision_log import Waiting
+from sage.log.group_commit import Waiting
 from sage.log.record_checks import TRAFFIC
 from sage.log.records import UNLOGGED, Decision, Outcome, Request, of_shadow
 from sage.orchestrator.backlog import LOG_FAILURES
@@ -17,7 +18,6 @@ from sage.orchestrator.guard import Serving
 from sage.orchestrator.model_router import Router
 from sage.orchestrator.request_fields import AttemptFields, RequestFields
 from sage.serve.in_flight import InFlight
-from sage.serve.writer import Writer
 
 THREADS = 8  # for decisions that need the log, or take long
 VERIFIERS = 4  # answers that are verified at a time
@@ -29,7 +29,6 @@ class Logbook:
     def __init__(self, router: Router) -> None:
         self.router = router
         self.in_flight = InFlight(router.log.path)
-        self.writer = Writer(router.log, router.backlog, self.written)
         self.threads = ThreadPoolExecutor(THREADS, thread_name_prefix="sage-route")
         self.verifiers = ThreadPoolExecutor(VERIFIERS, thread_name_prefix="sage-verify")
         self.writing: set[asyncio.Future] = set()
@@ -84,11 +83,22 @@ class Logbook:
         decision = router.draw.decision(asked, contexts, candidates, judgement, None, serving)
         deciding: asyncio.Future[Decision] = loop.create_future()
 
-        def done(record: Waiting) -> None:
-            failure = record.result if isinstance(record.result, LOG_FAILURES) else None
-            deciding.set_result(decision if failure is None else router.unlogged(asked, contexts, serving, failure))
+        def settle(failure: ValueError | None) -> None:
+            if failure is None:
+                deciding.set_result(decision)
+            elif isinstance(failure, LOG_FAILURES):
+                deciding.set_result(router.unlogged(asked, contexts, serving, failure))
+            else:
+                deciding.set_exception(failure)
 
-        self.writer.write(Waiting(decision), loop, done)
+        def done(record: Waiting) -> None:
+            failure = record.result if isinstance(record.result, ValueError) else None
+            with suppress(RuntimeError):  # the loop has ended, and nobody waits
+                loop.call_soon_threadsafe(settle, failure)
+            if failure is None:
+                router.backlog.flush()
+
+        router.log.submit(decision, done)
         return deciding
 
     def route(self, request: RequestFields, serving: Serving) -> asyncio.Future[Decision]:
@@ -118,7 +128,7 @@ class Logbook:
 
     def log(self, outcome: Outcome) -> None:
         if self.router.bandit is None:
-            self.writer.write(Waiting(outcome))
+            self.router.log.submit(outcome, self.joined)
         else:  # which learns from it
             self.write(partial(self.learn, outcome))
 
@@ -126,8 +136,17 @@ class Logbook:
         if self.router.report(outcome) != UNLOGGED:
             self.written(outcome)
 
+    def joined(self, record: Waiting) -> None:
+        """Takes a report back from the log's thread: one that could not be written goes to the backlog."""
+        assert isinstance(record.record, Outcome)
+        if isinstance(record.result, ValueError):
+            self.router.backlog.add_outcome(record.record, record.correction, record.result)
+        else:
+            self.written(record.record)
+            self.router.backlog.flush()
+
     def written(self, outcome: Outcome) -> None:
-        """A call whose end is in the log is no longer under way."""
+        """Forgets a call whose end is in the log: it is no longer under way."""
         if outcome.latency_s is not None or outcome.timed_out:
             self.in_flight.remove(outcome.decision_id)
 
@@ -146,7 +165,7 @@ class Logbook:
         """Writes all that is on its way."""
         while self.writing:
             await asyncio.wait(self.writing)
-        await asyncio.to_thread(self.writer.close)
+        await asyncio.to_thread(self.router.log.finish)
         self.threads.shutdown()
         self.verifiers.shutdown()
         self.router.close()

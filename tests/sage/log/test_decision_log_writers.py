@@ -43,10 +43,10 @@ def test_who_waits_is_written_in_one_transaction_and_told_apart(log: DecisionLog
     commits = []
     log.file._connection.set_trace_callback(lambda sql: commits.append(sql) if sql == "COMMIT" else None)
     threads = [threading.Thread(target=write, args=(name,)) for name in ("a", "there", "b", "c")]
-    with log._writing:  # everyone has to wait
+    with log.commits._writing:  # everyone has to wait
         for thread in threads:
             thread.start()
-        while len(log._waiting) < len(threads):
+        while len(log.commits._waiting) < len(threads):
             time.sleep(0.001)
     for thread in threads:
         thread.join()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import multiprocessing
 import os
 import resource
@@ -23,6 +24,7 @@ from sage import Decision, DecisionLog, Router
 from sage.cli import main
 from sage.log import database
 from sage.log.database import DatabaseError
+from sage.log.records import RecordError
 from sage.orchestrator import backlog
 from tests import needs
 from tests.sage.examples import decision, outcome, written
@@ -125,6 +127,28 @@ def test_a_router_that_closes_with_outcomes_waiting_says_so(tmp_path: Path, capl
         router.outcome(made.id, quality=1.0)
         router.close()
         assert "1 outcomes could not be written to " in caplog.text
+
+
+def test_an_outcome_that_can_never_be_written_holds_up_no_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with opened(tmp_path) as router:
+        made = [router.route(role="coder") for _ in range(3)]
+        wrong = outcome(made[1].id)
+        object.__setattr__(wrong, "latency_s", math.nan)  # which no outcome can be made with
+        with pytest.raises(RecordError, match=f"outcome '{wrong.decision_id}' cannot be written: Out of range"):
+            router.report(wrong)
+        assert not router.backlog.is_down  # the log is as good as before
+        with full(router):
+            assert router.outcome(made[0].id, quality=0.5) == "unlogged"
+            router.backlog.add_outcome(wrong, False, DatabaseError("the disk is full"))
+            assert router.outcome(made[2].id, quality=0.5) == "unlogged"
+        router.route(role="coder")
+        assert not router.backlog.is_down
+        assert router.backlog.counts == {"outcomes": 1}
+        known = {decision.id: outcome for decision, outcome in router.log.rows()}
+        assert [known[one.id] is None for one in made] == [False, True, False]
+    assert "cannot be written: Out of range float values are not JSON compliant" in caplog.text
 
 
 def emptied(path: Path) -> None:
