@@ -19,27 +19,33 @@ MOST_CHARACTERS = 65_536  # of an opening that are hashed, so that a long one co
 
 
 class OpeningHasher:
-    """Hasher of openings with the key of one log, which all processes share; the first process makes the key."""
+    """Hashes openings with the key of a log, which all its processes share; the first one makes it."""
 
     def __init__(self, db: Path) -> None:
         self.path = db.with_name(f"{db.name}.task-key")
         self._key: bytes | None = None
         self._warned = False
 
-    def hash(self, tenant: str, opening: str) -> str:
-        """Returns the hash of a tenant's opening as 32 hexadecimal digits; '' for a blank text.
+    @property
+    def is_open(self) -> bool:
+        """Returns True once the key is known: no file is read any more."""
+        return self._key is not None
 
-        If the key cannot be read or made, logs a warning once and returns ''.
-        """
-        text = opening[:MOST_CHARACTERS].strip()
-        if not text:
-            return ""
+    def open(self) -> None:
+        """Reads or makes the key unless it is known; where that fails, it is a warning and tried again by the next call."""
+        if self._key is not None:
+            return
         try:
-            self._key = self._key or read_key(self.path)
+            self._key = read_key(self.path)
         except (OSError, ValueError) as error:
             if not self._warned:
                 log.warning(f"{self.path}: {error}; decisions without a task_id are told apart less well until then")
                 self._warned = True
+
+    def hash(self, tenant: str, opening: str) -> str:
+        """Returns the hash of a tenant's opening as 32 hexadecimal digits; '' for a blank text, or while the key is not known."""
+        text = opening[:MOST_CHARACTERS].strip()
+        if not text or self._key is None:
             return ""
         said = f"{tenant}\0{text}".encode("utf-8", "surrogatepass")
         return hashlib.blake2b(said, key=self._key, digest_size=16).hexdigest()

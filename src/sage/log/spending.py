@@ -47,6 +47,16 @@ class Budgets(NamedTuple):
 UNLIMITED = Budgets()
 
 
+class Spent(NamedTuple):
+    """What was spent of the budgets of a decision, as far as it has any: by its session and by its tenant, in USD."""
+
+    session_usd: float = 0.0
+    tenant_usd: float = 0.0
+
+
+NOTHING_SPENT = Spent()
+
+
 def spent(connection: sqlite3.Connection, tenant: str, session: str) -> float:
     """Returns the USD that one session has spent, including what is reserved for calls in flight."""
     names = (redact(tenant), redact(session))

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Self, Unpack
+from typing import NamedTuple, Self, Unpack
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from sage.log.joining import reported
 from sage.log.openings import OpeningHasher
 from sage.log.record_checks import OPERATOR
 from sage.log.records import UNLOGGED, Decision, Outcome, RecordError, Request, of_shadow
-from sage.log.spending import Budgets
+from sage.log.spending import NOTHING_SPENT, Budgets, Spent
 from sage.orchestrator.backlog import LOG_FAILURES, Backlog
 from sage.orchestrator.cascade import Cascade
 from sage.orchestrator.cascade_tier import CascadeTier
@@ -39,6 +39,13 @@ from sage.policies.policy import Contexts, RoutingPolicy
 from sage.verifiers.verifier import Judge, Verifier, verify
 
 log = logging.getLogger(__name__)
+
+
+class Prepared(NamedTuple):
+    """A decision that is not logged yet, and the budgets that must have room for its expected cost when it is."""
+
+    decision: Decision
+    budgets: Budgets
 
 
 class Router:
@@ -142,9 +149,9 @@ class Router:
         return self.decide(*self.seen(Request(**request)), serving=serving)
 
     def seen(self, request: Request) -> tuple[Request, Contexts]:
-        """A request as policies see it, with a category where one can be inferred."""
+        """Returns a request as policies see it, with a category where one can be inferred."""
         contexts = features.contexts_of([request])
-        category = "" if request.category else inferred_category(self.policy, contexts)
+        category = "" if request.category or self.policy is None else inferred_category(self.policy, contexts)
         if category:
             return replace(request, category=category), contexts._replace(category=np.array([category]))
         return request, contexts
@@ -163,51 +170,85 @@ class Router:
     def decide(
         self, request: Request, contexts: Contexts, step: Step | None = None, serving: Serving = ANY
     ) -> Decision:
-        """One decision, or one step of a cascade."""
+        """Decides a request, or a step of a cascade, and logs it; else as `route`."""
         try:
-            decision = self.choose(request, contexts, step, serving)
+            decision = self.commit(request, contexts, step, serving)
         except LOG_FAILURES as error:
-            if step is None:
-                return self.unlogged(request, contexts, serving, error)
-            self.backlog.add_decision(error)
-            candidates, judgement = self.cascades.at(step).without_log(request, contexts, str(error))
-            return self.draw.decision(request, contexts, candidates, judgement, step, serving)
+            return self.unlogged(request, contexts, step, serving, error)
         self.backlog.flush()
         return decision
 
-    def unlogged(self, request: Request, contexts: Contexts, serving: Serving, error: ValueError) -> Decision:
-        """The table's choice where the log cannot be written, for which the error speaks."""
-        self.backlog.complain(error)
-        candidates, judgement = self.guard.without_log(request, contexts, str(error), serving)
-        self.backlog.add_decision(error)  # which a call that no budget can pay is not
-        return self.draw.decision(request, contexts, candidates, judgement, None, serving)
-
-    def choose(self, request: Request, contexts: Contexts, step: Step | None, serving: Serving) -> Decision:
-        """Decides and logs; under a budget, what the call is expected to cost is reserved in the same transaction."""
-        session_usd = self.guard.limits.budget_usd
+    def commit(self, request: Request, contexts: Contexts, step: Step | None, serving: Serving) -> Decision:
+        """Returns a decision that is in the log, with what it may cost reserved in the same transaction."""
         while True:
-            spent = 0.0 if session_usd is None else self.log.spent(request.tenant, request.session)
-            if step is None:
-                candidates = self.served_candidates(request, spent, serving)
-                candidates, judgement = self.guard.held(self.judge(contexts, candidates), candidates, serving.hold)
-            else:
-                candidates, judgement = self.cascades.at(step).options(request, contexts, spent)
-            decision = self.draw.decision(request, contexts, candidates, judgement, step, serving)
-            reserves = candidates.verdict == OK and decision.model != STOP
+            spent = self.read(request, step, serving)
+            decision, budgets = self.prepare(request, contexts, step, serving, spent)
             try:
-                self.log.append(decision, budgets=Budgets(session_usd if reserves else None, serving.budget))
+                self.log.append(decision, budgets=budgets)
             except OverBudgetError:  # other calls have reserved meanwhile what was left: there is less to choose from
                 continue
             return decision
 
-    def served_candidates(self, request: Request, spent_usd: float, serving: Serving) -> Candidates:
-        """Of those that the tenant's budget can pay."""
+    def decides_at_once(self, serving: Serving) -> bool:
+        """Tells whether `read` has nothing to read and `prepare` takes a fraction of a millisecond, so that an event loop can
+        call it: the static table decides, and there is no budget."""
+        without = self.policy is self.bandit is serving.budget is self.guard.limits.budget_usd is None
+        return without and self.openings.is_open
+
+    def read(self, request: Request, step: Step | None, serving: Serving) -> Spent:
+        """Reads what `prepare` needs: the key of openings, what the bandit has learned, and what was spent of the budgets."""
+        if request.opening or request.task:
+            self.openings.open()
+        if step is None and self.bandit is not None and self.policy is None:
+            with self.lock:
+                self.bandit.current()
+        session_limit, budget = self.guard.limits.budget_usd, serving.budget
+        return Spent(
+            0.0 if session_limit is None else self.log.spent(request.tenant, request.session),
+            0.0 if budget is None else self.log.tenant_spent(request.tenant, budget, now()),
+        )
+
+    def prepare(
+        self,
+        request: Request,
+        contexts: Contexts,
+        step: Step | None = None,
+        serving: Serving = ANY,
+        spent: Spent = NOTHING_SPENT,
+    ) -> Prepared:
+        """Makes the decision that is to be logged, and says in which budgets its expected cost has to be reserved.
+
+        It uses no file and takes no lock but the bandit's, and changes nothing but the random stream: the same state and seed
+        give the same decision, apart from its id and time.
+        """
+        if step is None:
+            candidates = self.served_candidates(request, spent, serving)
+            candidates, judgement = self.guard.held(self.judge(contexts, candidates), candidates, serving.hold)
+        else:
+            candidates, judgement = self.cascades.at(step).options(request, contexts, spent.session_usd)
+        decision = self.draw.decision(request, contexts, candidates, judgement, step, serving)
+        reserves = candidates.verdict == OK and decision.model != STOP
+        return Prepared(decision, Budgets(self.guard.limits.budget_usd if reserves else None, serving.budget))
+
+    def unlogged(
+        self, request: Request, contexts: Contexts, step: Step | None, serving: Serving, error: ValueError
+    ) -> Decision:
+        """Returns the choice of the table, or of the ladder, where the log cannot be written, as the error says."""
+        self.backlog.complain(error)
+        if step is None:
+            candidates, judgement = self.guard.without_log(request, contexts, str(error), serving)
+        else:
+            candidates, judgement = self.cascades.at(step).without_log(request, contexts, str(error))
+        self.backlog.add_decision(error)  # which a call that no budget can pay is not
+        return self.draw.decision(request, contexts, candidates, judgement, step, serving)
+
+    def served_candidates(self, request: Request, spent: Spent, serving: Serving) -> Candidates:
+        """Returns the models that may be chosen: of those that the tenant's budget can pay."""
         if serving.budget is None:
-            return self.guard.candidates(request, spent_usd, among=serving.among, tokens=serving.tokens)
-        left = serving.budget.usd - self.log.tenant_spent(request.tenant, serving.budget, now())
-        among = self.guard.affordable(request, serving, left)
+            return self.guard.candidates(request, spent.session_usd, among=serving.among, tokens=serving.tokens)
+        among = self.guard.affordable(request, serving, serving.budget.usd - spent.tenant_usd)
         cost = partial(self.guard.most_usd, request=request, serving=serving)
-        return self.guard.candidates(request, spent_usd, among=among, tokens=serving.tokens, cost=cost)
+        return self.guard.candidates(request, spent.session_usd, among=among, tokens=serving.tokens, cost=cost)
 
     def reserve(self, decision: Decision, model: str, request: Request, serving: Serving) -> bool:
         """Whether a call may fall back to another model: what that may cost more is reserved now, or a budget lacks it."""
@@ -227,7 +268,7 @@ class Router:
             judgement = self.guard.judge(policy, contexts, candidates)
         else:
             with self.lock:
-                judgement = self.guard.judge(self.bandit.current(), contexts, candidates)
+                judgement = self.guard.judge(self.bandit.bandit, contexts, candidates)
         if problem and judgement.verdict == OK:
             return replace(judgement, verdict="policy_unusable", confidence=None, reason=problem)
         if forced and judgement.policy is policy:

@@ -35,8 +35,8 @@ class Logbook:
 
     async def decide(self, request: RequestFields, serving: Serving, if_left: AttemptFields) -> Decision:
         """A decision that is committed, or whose verdict is 'unlogged'; `if_left` is its outcome if nobody waits for it."""
-        deciding = self.table_decides(request, serving) if self.is_quick(serving) else self.route(request, serving)
-        decision = await self.decided(deciding, if_left)
+        decide = self.decide_here if self.router.decides_at_once(serving) else self.route
+        decision = await self.decided(decide(request, serving), if_left)
         assert decision is not None
         return decision
 
@@ -69,25 +69,18 @@ class Logbook:
             deciding.add_done_callback(partial(self._left, fields=if_left))
             raise
 
-    def is_quick(self, serving: Serving) -> bool:
-        """Whether the static table decides, for which nothing has to be read or learned: a fraction of a millisecond."""
-        router = self.router
-        return router.policy is router.bandit is serving.budget is router.guard.limits.budget_usd is None
-
-    def table_decides(self, request: RequestFields, serving: Serving) -> asyncio.Future[Decision]:
-        """Decides at once, and logs together with other requests."""
+    def decide_here(self, request: RequestFields, serving: Serving) -> asyncio.Future[Decision]:
+        """Decides on the event loop, without waiting for the log: its thread says when the decision is committed."""
         router, loop = self.router, asyncio.get_running_loop()
         asked, contexts = router.seen(Request(**request))
-        candidates = router.served_candidates(asked, 0.0, serving)
-        candidates, judgement = router.guard.held(router.judge(contexts, candidates), candidates, serving.hold)
-        decision = router.draw.decision(asked, contexts, candidates, judgement, None, serving)
+        prepared = router.prepare(asked, contexts, serving=serving)
         deciding: asyncio.Future[Decision] = loop.create_future()
 
         def settle(failure: ValueError | None) -> None:
             if failure is None:
-                deciding.set_result(decision)
+                deciding.set_result(prepared.decision)
             elif isinstance(failure, LOG_FAILURES):
-                deciding.set_result(router.unlogged(asked, contexts, serving, failure))
+                deciding.set_result(router.unlogged(asked, contexts, None, serving, failure))
             else:
                 deciding.set_exception(failure)
 
@@ -98,7 +91,7 @@ class Logbook:
             if failure is None:
                 router.backlog.flush()
 
-        router.log.submit(decision, done)
+        router.log.submit(prepared.decision, done, budgets=prepared.budgets)
         return deciding
 
     def route(self, request: RequestFields, serving: Serving) -> asyncio.Future[Decision]:
