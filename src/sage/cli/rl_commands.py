@@ -6,9 +6,7 @@ import argparse
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +20,6 @@ from sage.files import write_json
 if TYPE_CHECKING:
     from rl_training.evaluation.intervals import Method
     from sage.evidence.objective import Objective
-    from sage.evidence.quality_and_cost import Amount
     from sage.evidence.routing_data import RoutingData
     from sage.orchestrator.models_file import ModelsFile
     from sage.orchestrator.static_table import StaticTable
@@ -220,7 +217,7 @@ def traded_for(settings: dict) -> str:
 def eval_offline(arguments: argparse.Namespace) -> int:
     found, _ = evaluated(arguments)
     write_json(arguments.out, found.to_json())
-    print(json.dumps(found.to_json()) if arguments.json else summary(found))
+    print(json.dumps(found.to_json()) if arguments.json else found)
     return 0
 
 
@@ -311,55 +308,3 @@ def objective_of(table: ModelsFile | None) -> Objective:
     from sage.evidence.objective import DEFAULT
 
     return DEFAULT if table is None else table.objective
-
-
-def summary(found: OfflineEvaluation) -> str:
-    from sage.proof.tenants import tell
-
-    subject = (
-        f"{found.policy} {found.policy_version} minus {found.incumbent} {found.incumbent_version}, {found.reward_version}, "
-        f"{found.data_source} data: {found.num_rows:,} rows kept out of training ({found.left_out_rows:,} left out) of {found.basis}"
-    )
-    acting = (
-        f"the policy decides in {found.acting_share:.1%} of rows (floor {found.floor:g}; first choices differ in "
-        f"{found.differing_share:.1%})"
-    )
-    missing = []
-    if found.shadow_rows:
-        missing.append(
-            f"outcomes of shadows count in {found.shadow_rows:,} rows; they cost {in_usd(found.shadow_usd or 0.0)} USD"
-        )
-    if found.missing.rows:
-        missing.append(f"missing outcomes: {found.missing.told}, taken to be like the others of their model and cell")
-    if (worst := found.missing.worst_case) is not None:
-        missing.append(f"whatever they were, the gain lies between {worst.low:+.4f} and {worst.high:+.4f}")
-    if found.missing.gone:
-        missing.append(f"warning: rows are not in the log: {found.missing.gone}")
-    if found.tenants:
-        missing.append(f"by tenant: {tell(found.tenants)}")
-    if found.selection:
-        missing.append(f"rows {found.selection}")
-    note = [] if found.evidence else [f"no evidence: {found.to_json()['note']}"]
-    return "\n".join([subject, str(found.report), *told_parts(found), acting, *missing, *note])
-
-
-def told_parts(found: OfflineEvaluation) -> list[str]:
-    """Quality and cost apart; the intervals hold whatever is missing."""
-    if (parts := found.parts) is None:
-        return []
-
-    def interval(part: Amount, show: Callable[[float], str]) -> str:
-        seen = f", {part.missing:,} missing" if part.missing else ""
-        return f"{show(part.value)} ({show(part.low)} to {show(part.high)}{seen})"
-
-    lines = [f"quality per decision: {interval(parts.quality, '{:+.4f}'.format)}"]
-    if parts.cost_usd is not None and parts.usd_per_task is not None:
-        times = (
-            ""
-            if parts.cost_ratio is None
-            else f"; times the incumbent's: {interval(parts.cost_ratio, '{:.3g}'.format)}"
-        )
-        lines.append(f"cost per decision, USD: {interval(parts.cost_usd, partial(in_usd, sign='+'))}{times}")
-        usual = in_usd(parts.incumbent_usd_per_task or 0.0)
-        lines.append(f"cost per task, USD: {interval(parts.usd_per_task, in_usd)}; the incumbent's {usual}")
-    return [f"objective: {found.objective.name}", *lines]

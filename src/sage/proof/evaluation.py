@@ -24,6 +24,7 @@ from sage.policies.learned_policy import LearnedPolicy
 from sage.policies.policy import RoutingPolicy
 from sage.policies.serving import GuardRules, serving_distribution
 from sage.proof.tenants import PointEstimate, TenantGain, by_tenant, estimate_rows
+from sage.proof.evaluation_text import summary_of
 
 LEVEL = 0.95  # two-sided; its low end is the one-sided 97.5 % bound
 ANYTIME, ONE_LOOK = "anytime", "t"  # intervals for a log that is looked at again and again, and for a single look
@@ -74,6 +75,9 @@ class OfflineEvaluation:
     def evidence(self) -> bool:
         """Returns False for synthetic rows, which prove nothing about real models."""
         return self.data_source != "synthetic"
+
+    def __str__(self) -> str:
+        return summary_of(self)
 
     def to_json(self) -> dict:
         """Returns the evaluation as plain values; the same file, checkpoint and seed give the same values."""
