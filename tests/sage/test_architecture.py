@@ -34,6 +34,7 @@ ROOMS = (
     "rl",
     "proof",
     "orchestrator",
+    "pipeline",
     "upstream",
 )
 ROOMS += (
@@ -227,6 +228,12 @@ switches = {"SAGE_RL_POLICY": "1", "SAGE_RL_CHECKPOINT": "policy.bin", "SAGE_RL_
 router = Router.open("log.db", models="models.yaml", environment=switches)
 assert router.policy is not None, router.problem
 assert router.outcome(router.route(role="coder", task="x").id, quality=1.0) == "joined"
+""",
+    "training and the gate": """
+import sage
+from sage.rl.collect_synth import collect_synthetic
+sage.train(collect_synthetic(200), out="dr.bin")
+assert not sage.gate(collect_synthetic(200), "dr.bin").promote
 """,
     "commands": """
 from sage.cli import main
