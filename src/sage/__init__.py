@@ -7,6 +7,9 @@ if TYPE_CHECKING:
     from sage.log.decision_log import DecisionLog
     from sage.log.records import Decision, Outcome, Request
     from sage.orchestrator.model_router import Router
+    from sage.pipeline.evaluating import evaluate
+    from sage.pipeline.gating import gate
+    from sage.pipeline.training import train
 
 # Every public name and where it lives; looked up on first use, so that importing the package stays fast.
 HOMES = {
@@ -15,9 +18,12 @@ HOMES = {
     "Outcome": "sage.log.records",
     "Request": "sage.log.records",
     "Router": "sage.orchestrator.model_router",
+    "evaluate": "sage.pipeline.evaluating",
+    "gate": "sage.pipeline.gating",
+    "train": "sage.pipeline.training",
 }
 
-__all__ = ["Decision", "DecisionLog", "Outcome", "Request", "Router"]
+__all__ = ["Decision", "DecisionLog", "Outcome", "Request", "Router", "evaluate", "gate", "train"]
 
 
 def __getattr__(name: str) -> object:

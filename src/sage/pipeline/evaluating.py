@@ -1,0 +1,172 @@
+"""Evaluation: the gain of a checkpoint over the static table, on tasks that it was not learned from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from sage.evidence.selection import Selection
+from sage.pipeline.choices import DATABASE, INTERVALS
+from sage.pipeline.inputs import (
+    LogLike,
+    check_seed,
+    find_models_file,
+    floor_of,
+    is_sqlite,
+    ladders_of,
+    objective_of,
+    path_of,
+    path_or_none,
+    read_cascades,
+    read_decisions,
+    select_from,
+    static_of,
+)
+from sage.policies.cascades.learned_cascade import LearnedCascade
+from sage.policies.checkpoint import load_any
+from sage.policies.learned_policy import LearnedPolicy
+from sage.proof.cascade_evaluation import CascadeEvaluation, evaluate_cascade
+from sage.proof.evaluation import OfflineEvaluation, evaluate_offline
+from sage.proof.look_ledger import enter_look
+
+CASCADE_FLOOR = 0.0  # a cascade has no confidence below which another decides
+
+
+class Look(NamedTuple):
+    """An evaluation, and the number of looks that the policy has had, this one included; None if no log counts them."""
+
+    found: OfflineEvaluation
+    number: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """The arguments that `sage.evaluate` and `sage.gate` share; a wrong one is a `ValueError` that names it."""
+
+    models: Path | None
+    floor: float | None
+    interval: str
+    seed: int
+    selection: Selection
+    db: Path | None
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        models: str | Path | None,
+        floor: float | None,
+        interval: str,
+        seed: int,
+        sources: str | Sequence[str],
+        tenants: str | Sequence[str],
+        db: str | Path | None,
+    ) -> Question:
+        """Turns what callers give into paths and a selection."""
+        return cls(
+            models=path_or_none(models),
+            floor=floor,
+            interval=interval,
+            seed=seed,
+            selection=select_from(sources, tenants),
+            db=path_or_none(db),
+        )
+
+    def __post_init__(self) -> None:
+        if self.floor is not None and not 0 <= self.floor <= 1:
+            raise ValueError(f"floor={self.floor} must lie between 0 and 1: it is a confidence")
+        if self.interval not in INTERVALS:
+            raise ValueError(f"interval={self.interval!r} must be one of {', '.join(INTERVALS)}")
+        check_seed(self.seed)
+        if self.db is not None and not self.db.is_file():
+            raise ValueError(
+                f"db={str(self.db)!r}: there is no such log, and looks are counted there: give the rows' log"
+            )
+
+    def look(self, log: LogLike, checkpoint: Path) -> Look:
+        """Judges a checkpoint on the log's rows, and writes the look down where looks are counted."""
+        policy = load_any(checkpoint)
+        cascade = isinstance(policy, LearnedCascade)
+        found = self.judge_cascade(log, policy) if cascade else self.judge_policy(log, policy)
+        ledger = self.ledger_of(log)
+        return Look(found, None if ledger is None else enter_look(ledger, found))
+
+    def judge_policy(self, log: LogLike, policy: LearnedPolicy) -> OfflineEvaluation:
+        """Judges single decisions, with the floor below which the static table will decide."""
+        chosen = read_decisions(log, self.selection)
+        table = find_models_file(self.models, chosen.rows.models)
+        found = evaluate_offline(
+            chosen.rows,
+            policy,
+            static=static_of(table),
+            objective=objective_of(table),
+            floor=floor_of(table, self.floor),
+            method=INTERVALS[self.interval],
+            seed=self.seed,
+        )
+        return replace(found, selection=chosen.selection)
+
+    def judge_cascade(self, log: LogLike, policy: LearnedCascade) -> CascadeEvaluation:
+        """Judges a cascade against the ladders of models.yaml, or else the most likely steps of the log."""
+        if self.floor not in (None, CASCADE_FLOOR):
+            raise ValueError(f"floor={self.floor}: a cascade has no confidence, leave --floor out")
+        chosen = read_cascades(log, self.selection)
+        table = find_models_file(self.models, chosen.rows.models)
+        found = evaluate_cascade(
+            chosen.rows,
+            policy,
+            static=ladders_of(table),
+            objective=None if table is None else table.objective,
+            floor=CASCADE_FLOOR,
+            method=INTERVALS[self.interval],
+            seed=self.seed,
+        )
+        return replace(found, selection=chosen.selection)
+
+    def ledger_of(self, log: LogLike) -> Path | None:
+        """Returns the log that counts the looks: the given one, else that of the rows, else sage.db of this folder."""
+        path = path_of(log)
+        if self.db is not None:
+            return self.db
+        if path is not None and is_sqlite(path):
+            return path
+        return DATABASE if DATABASE.is_file() else None
+
+
+def evaluate(
+    log: LogLike,
+    checkpoint: str | Path,
+    *,
+    models: str | Path | None = None,
+    floor: float | None = None,
+    interval: str = "anytime",
+    seed: int = 0,
+    sources: str | Sequence[str] = (),
+    tenants: str | Sequence[str] = (),
+    db: str | Path | None = None,
+) -> OfflineEvaluation:
+    """Estimates the gain of a checkpoint over the static table, as it would serve, and counts the look.
+
+    Rows of tasks that the policy was learned from are left out. The same rows, checkpoint and seed give the same
+    evaluation, byte for byte; `to_json` gives it as plain values, and `print` shows a summary. A log that cannot judge
+    the policy is a `ValueError`.
+
+    Args:
+        log: the SQLite log, a file that `sage rl export` wrote, or rows: pairs of a `Decision` and its `Outcome`, or
+            None for an outcome that nobody reported.
+        checkpoint: a policy or a cascade that `train` wrote.
+        models: the models.yaml with the static table, the objective and the floor; None takes models.yaml of this
+            folder, if it has any of the log's models. Without one, the log's most likely choices are the incumbent.
+        floor: the confidence below which the static table decides; None takes that of `models`.
+        interval: "anytime" holds however often you look; "fixed-n" is shorter and holds for a single look.
+        seed: decides the folds of the estimate.
+        sources: only outcomes that these judged count (operator, ci, traffic, client); none given takes all.
+        tenants: only rows of these; none given takes all.
+        db: the log that counts the looks; None takes `log` if it is one, else sage.db of this folder, if there is one.
+    """
+    question = Question.of(
+        models=models, floor=floor, interval=interval, seed=seed, sources=sources, tenants=tenants, db=db
+    )
+    return question.look(log, Path(checkpoint)).found
