@@ -6,7 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from sage.cli.rl_commands import common, models_file, objective_of, static_of
+from sage.cli.rl_commands import add_common
 from sage.files import write_json, write_text
 
 SUFFIXES = (".html", ".svg", ".json")
@@ -16,12 +16,13 @@ def add_commands(actions: argparse._SubParsersAction) -> None:
     parser = actions.add_parser("frontier", help="show which quality you get for which cost, estimated from a log")
     parser.add_argument("--data", required=True, type=Path, help="made by `sage rl export`")
     parser.add_argument("--out", type=Path, help="a page (.html), a picture (.svg) or the numbers (.json)")
-    common(parser, run_frontier)
+    add_common(parser, run_frontier)
 
 
 def run_frontier(arguments: argparse.Namespace) -> int:
     from rl_training.evaluation.report import table as aligned
     from sage.evidence.routing_data import RoutingData
+    from sage.pipeline.inputs import find_models_file, objective_of, static_of
     from sage.proof.frontier import cost_quality_frontier
     from sage.report.frontier_page import HEAD, cells, render_page, render_svg
 
@@ -29,7 +30,7 @@ def run_frontier(arguments: argparse.Namespace) -> int:
     if out is not None and out.suffix not in SUFFIXES:
         raise ValueError(f"out={str(out)!r} must end with {', '.join(SUFFIXES)}: the suffix says what is written")
     data = RoutingData.read(arguments.data, gaps=True)
-    found = models_file(arguments.models, data)
+    found = find_models_file(arguments.models, data.models)
     frontier = cost_quality_frontier(data, static=static_of(found), objective=objective_of(found), seed=arguments.seed)
     values = frontier.to_json()
     if out is not None and out.suffix == ".json":

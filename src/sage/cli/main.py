@@ -34,7 +34,6 @@ RL_GROUPS = (
     "sage.cli.rl_commands",
     "sage.cli.frontier_commands",
     "sage.cli.rl_plan_commands",
-    "sage.cli.cascade_commands",
 )
 SIM_GROUPS = (
     "sage.cli.sim_environment_commands",

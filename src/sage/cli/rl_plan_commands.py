@@ -8,9 +8,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sage.cli.rl_commands import INTERVALS, models_file, objective_of, static_of
 from sage.cli.values import seed
 from sage.dollars import in_usd
+from sage.pipeline.choices import HOLDOUT, INTERVALS
 
 if TYPE_CHECKING:
     from sage.proof.plan import Plan
@@ -34,7 +34,9 @@ def add_commands(actions: argparse._SubParsersAction) -> None:
     plan.add_argument("--exploration", type=shares, default=(0.1, 0.2, 0.3), help="shares to compare (0.1,0.2,0.3)")
     plan.add_argument("--among", type=int, metavar="N", help="also with exploration among N plausible models only")
     plan.add_argument("--acting", type=float, default=0.3, help="share of decisions that the policy takes (0.3)")
-    plan.add_argument("--holdout", type=float, default=0.4, help="share of tasks that the gate judges on (0.4)")
+    plan.add_argument(
+        "--holdout", type=float, default=HOLDOUT, help=f"share of tasks that the gate judges on ({HOLDOUT})"
+    )
     plan.add_argument("--interval", choices=INTERVALS, default="anytime", help="as for the gate (anytime)")
     common(plan, print_plan)
 
@@ -50,19 +52,18 @@ def common(parser: argparse.ArgumentParser, func: object) -> None:
 
 def write_plausible(arguments: argparse.Namespace) -> int:
     from sage.evidence.routing_data import RoutingData
-    from sage.orchestrator.models_file import GuardLimits
+    from sage.pipeline.inputs import find_models_file, floor_of, objective_of, static_of
     from sage.policies.checkpoint import load_policy
     from sage.rl.find_plausible import find_plausible, find_trial
 
     data = RoutingData.read(arguments.data)
-    table = models_file(arguments.models, data)
+    table = find_models_file(arguments.models, data.models)
     static = static_of(table)
     if arguments.checkpoint is None:
         weights = objective_of(table).weights
         found = find_plausible(data, static=static, weights=weights, most=arguments.most, seed=arguments.seed)
     else:
-        guard = GuardLimits() if table is None else table.guard
-        floor = guard.confidence_floor if arguments.floor is None else arguments.floor
+        floor = floor_of(table, arguments.floor)
         found = find_trial(data, load_policy(arguments.checkpoint), floor=floor, static=static)
     found.write(arguments.out)
     if arguments.json:
@@ -84,10 +85,11 @@ def shares(text: str) -> tuple[float, ...]:
 
 def print_plan(arguments: argparse.Namespace) -> int:
     from sage.evidence.routing_data import RoutingData
+    from sage.pipeline.inputs import find_models_file, objective_of, static_of
     from sage.proof.plan import make_plan, measure_log, measure_scheme
 
     data = RoutingData.read(arguments.data)
-    table = models_file(arguments.models, data)
+    table = find_models_file(arguments.models, data.models)
     static, weights = static_of(table), objective_of(table).weights
     found = measure_log(data, weights)
     plans = [

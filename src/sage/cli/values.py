@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 from sage.log.record_checks import JUDGES
 
 if TYPE_CHECKING:
-    from collections import Counter
-
     from sage.evidence.selection import Selection
 
 
@@ -31,12 +29,6 @@ def selection_of(arguments: Namespace) -> Selection:
     from sage.evidence.selection import Selection
 
     return Selection(sources=tuple(arguments.source), tenants=tuple(arguments.tenant))
-
-
-def selection_told(selection: Selection, dropped: Counter[str]) -> str:
-    """Which rows were taken and how many were not; '' for all."""
-    counts = ", ".join(f"{number:,} {what}" for what, number in dropped.items())
-    return f"{selection} ({counts or 'nothing dropped'})" if str(selection) else ""
 
 
 def seed(text: str) -> int:

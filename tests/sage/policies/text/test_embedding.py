@@ -127,7 +127,7 @@ def test_a_model_without_its_tokenizer_is_refused(tmp_path, capsys):
     prompts().write(tmp_path / "log.jsonl")
     given = ["--data", str(tmp_path / "log.jsonl"), "--out", str(tmp_path / "p"), "--embed", "model.onnx"]
     assert main(["rl", "train-text", *given]) == 2
-    assert "--embed and --tokenizer belong together" in capsys.readouterr().err
+    assert "embed and tokenizer belong together" in capsys.readouterr().err
     assert not (tmp_path / "p").exists()
 
 
