@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -50,6 +52,21 @@ def test_the_quickstart_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     code = "\n".join(blocks(ROOT / "docs" / "sage" / "index.md", "python"))
     assert "router.outcome(" in code
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_log_is_trained_on_and_judged_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["init"]) == 0
+    assert main(["rl", "collect-synth", "--rows", "600", "--epsilon", "0.3"]) == 0
+    code = "\n".join(blocks(ROOT / "docs" / "sage" / "from_log_to_promotion.md", "python"))
+    assert all(f"sage.{call}(" in code for call in ("train", "evaluate", "gate"))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    trained, *_, promote, reason, _ = done.stdout.splitlines()
+    assert trained.startswith("memory/rl/policy_dr.safetensors: doubly_robust ")
+    assert (promote, reason.split(":")[0]) == ("False", "the log is made of synthetic rows")
+    with closing(sqlite3.connect("sage.db")) as log:
+        assert log.execute("SELECT count(*) FROM looks").fetchone() == (1,)
 
 
 def test_the_frontier_of_the_page_about_objectives_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
