@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sage.cli.sim_model_commands import add_models_option
-from sage.cli.sim_task_commands import add_sandbox_options, progress_bar, sandboxes
+from sage.cli.sim_task_commands import add_sandbox_options, progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,6 +42,7 @@ def add_commands(actions: argparse._SubParsersAction) -> None:
 def run_tasks(arguments: argparse.Namespace) -> int:
     import json
 
+    from sage.sandbox.pool import open_backends
     from sage.settings import cache_folder
     from sage.sim import policies
     from sage.sim.line_file import LineFile, held
@@ -60,7 +61,7 @@ def run_tasks(arguments: argparse.Namespace) -> int:
     with held(path):
         settings = settings_of(arguments, rows, policy)
         out = LineFile(path, settings)
-        with progress_bar("run") as show, sandboxes(arguments) as backends:
+        with progress_bar("run") as show, open_backends(arguments.workers, arguments.sandbox) as backends:
             run = ParallelRun(
                 rows=rows,
                 materialise=Rebuilder(Sources(cache_folder()), manifest.suites).materialise,

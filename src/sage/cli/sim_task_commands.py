@@ -8,10 +8,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from sage.sandbox import Backend
 
 STARTING = "starting sandboxes"  # the first of which may have to be built
 
@@ -45,11 +41,16 @@ def generate_tasks(arguments: argparse.Namespace) -> int:
     import json
 
     from sage.sandbox.choose import open_backend
+    from sage.sandbox.pool import open_backends
     from sage.settings import cache_folder
     from sage.sim.tasks.generate import generate
     from sage.sim.tasks.sources import Sources
 
-    with progress_bar("generate") as show, sandboxes(arguments) as backends, ExitStack() as stack:
+    with (
+        progress_bar("generate") as show,
+        open_backends(arguments.workers, arguments.sandbox) as backends,
+        ExitStack() as stack,
+    ):
         second = stack.enter_context(closing(open_backend(arguments.second))) if arguments.second else None
         manifest = generate(
             arguments.count,
@@ -77,13 +78,14 @@ def generate_tasks(arguments: argparse.Namespace) -> int:
 def audit_tasks(arguments: argparse.Namespace) -> int:
     import json
 
+    from sage.sandbox.pool import open_backends
     from sage.settings import cache_folder
     from sage.sim.tasks.audit import audit
     from sage.sim.tasks.manifest import Manifest
     from sage.sim.tasks.sources import Sources
 
     manifest = Manifest.open(arguments.tasks) if arguments.tasks else Manifest.shipped()
-    with progress_bar("audit") as show, sandboxes(arguments) as backends:
+    with progress_bar("audit") as show, open_backends(arguments.workers, arguments.sandbox) as backends:
         found = audit(
             manifest,
             backends=backends,
@@ -94,17 +96,6 @@ def audit_tasks(arguments: argparse.Namespace) -> int:
     print(json.dumps(found))
     sound = found["oracle_solved_twice"] == found["tasks"] and not found["noop_solved"] and not found["deletion_solved"]
     return 0 if sound else 1
-
-
-@contextmanager
-def sandboxes(arguments: argparse.Namespace) -> Iterator[list[Backend]]:
-    """As many as asked for, of one kind, closed at the end."""
-    from sage.sandbox.choose import open_backend
-
-    if arguments.workers < 1:
-        raise ValueError(f"--workers {arguments.workers} must be at least 1")
-    with ExitStack() as stack:
-        yield [stack.enter_context(closing(open_backend(arguments.sandbox))) for _ in range(arguments.workers)]
 
 
 @contextmanager

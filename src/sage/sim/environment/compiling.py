@@ -5,12 +5,11 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from queue import SimpleQueue
 
 from sage.sandbox import Backend, SandboxError
+from sage.sandbox.pool import BackendPool
 from sage.sim.environment import packed
 from sage.sim.environment.growing import compiled
 from sage.sim.environment.tables import Table
@@ -34,9 +33,7 @@ def compile_tasks(
 ) -> Compilation:
     """Returns the tables of the rows, in their order; each is kept in `folder` as soon as it is done. `progress` gets
     the numbers of compiled and of all tasks."""
-    free: SimpleQueue[Backend] = SimpleQueue()
-    for backend in backends:
-        free.put(backend)
+    pool = BackendPool(backends)
     found = Compilation()
     done: dict[str, list[Table]] = {}
     tasks = {}
@@ -49,22 +46,19 @@ def compile_tasks(
     def work(name: str) -> None:
         path = folder / f"{name}-{version()}.npz"
         if not path.exists():
-            backend = free.get()
             try:
-                table = compiled(backend, tasks[name])
-                packed.save(path, [table] if table else [])
+                with pool.borrowed() as backend:
+                    table = compiled(backend, tasks[name])
+                    packed.save(path, [table] if table else [])
             except SandboxError as error:
                 found.skipped[name] = str(error)
                 return
-            finally:
-                free.put(backend)
         done[name] = packed.load(path)
         if not done[name]:
             found.skipped[name] = "nothing can be tried"
         progress(len(done), len(tasks))
 
-    with ThreadPoolExecutor(len(backends)) as pool:
-        list(pool.map(work, tasks))
+    list(pool.map(work, tasks))
     found.tables = [table for name in tasks for table in done.get(name, ())]
     return found
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from queue import SimpleQueue
 
 from sage.grading.grading import grade
 from sage.grading.task import Task
 from sage.sandbox import Backend
+from sage.sandbox.pool import BackendPool
 from sage.sim.tasks.manifest import Manifest
 from sage.sim.tasks.rebuilding import Rebuilder, RebuildError
 from sage.sim.tasks.sources import Sources
@@ -35,9 +34,7 @@ def audit(
     deleted tests solve, and whose repetitions agree."""
     rebuilder = Rebuilder(sources, manifest.suites)
     rows = sorted(manifest.rows, key=lambda row: share_of(f"audit {row['id']}"))[:sample]
-    free: SimpleQueue[Backend] = SimpleQueue()
-    for backend in backends:
-        free.put(backend)
+    pool = BackendPool(backends)
     skipped: Counter[str] = Counter()
     tasks: list[Task] = []
     for row in rows:
@@ -48,16 +45,12 @@ def audit(
     finished: list[Mapping[str, bool]] = []
 
     def work(task: Task) -> Mapping[str, bool]:
-        backend = free.get()
-        try:
+        with pool.borrowed() as backend:
             return findings(backend, task)
-        finally:
-            free.put(backend)
 
-    with ThreadPoolExecutor(len(backends)) as pool:
-        for found in pool.map(work, tasks):
-            finished.append(found)
-            progress(len(finished), len(tasks))
+    for found in pool.map(work, tasks):
+        finished.append(found)
+        progress(len(finished), len(tasks))
     total = sum((Counter({name: int(true) for name, true in found.items()}) for found in finished), start=Counter())
     return {
         "tasks": len(tasks),

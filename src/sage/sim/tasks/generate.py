@@ -6,15 +6,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from queue import SimpleQueue
 from time import perf_counter
 
 from sage.grading.grading import grade
 from sage.sandbox import Backend
+from sage.sandbox.pool import BackendPool
 from sage.sim.tasks.acceptance import ran_badly
 from sage.sim.tasks.deduplicate import Deduplicator
 from sage.sim.tasks.families import FAMILIES
@@ -141,27 +140,22 @@ def run_units(
 ) -> None:
     """Makes the units that the journal lacks, one per sandbox at a time; sources that cannot be had are noted in
     `skipped`."""
-    free: SimpleQueue[Backend] = SimpleQueue()
-    for backend in backends:
-        free.put(backend)
+    pool = BackendPool(backends)
 
     def work(unit: Unit) -> None:
         if unit.name not in log.made:
-            backend = free.get()
             try:
-                source = sources.get(unit.source)
-                made = make_tasks(source, backend, quota=unit.quota, seed=unit.seed)
-                made.unit = unit.name
-                log.add(made)
+                with pool.borrowed() as backend:
+                    source = sources.get(unit.source)
+                    made = make_tasks(source, backend, quota=unit.quota, seed=unit.seed)
+                    made.unit = unit.name
+                    log.add(made)
             except (FetchError, UnknownSourceError, NoTestsError) as error:
                 skipped[unit.source] = str(error)
                 log.made[unit.name] = Made(unit.name)  # not written: the next start tries it again
-            finally:
-                free.put(backend)
         progress(len(log.made), len(units), sum(len(made.rows) for made in log.made.values()))
 
-    with ThreadPoolExecutor(len(backends)) as pool:
-        list(pool.map(work, units))
+    list(pool.map(work, units))
 
 
 def merge(
