@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sage.cli.sim_model_commands import add_models_option
+from sage.cli.sim_task_commands import progress_bar
 
 if TYPE_CHECKING:
     from sage.sim.comparison import Contest
@@ -59,7 +60,7 @@ def add_commands(actions: argparse._SubParsersAction) -> None:
 
 
 def train_policy(arguments: argparse.Namespace) -> int:
-    from sage.cli.sim_environment_commands import compile_manifest
+    from sage.sim.environment.compiling import compile_manifest
     from sage.sim.environment.packed import SHIPPED
     from sage.sim.training import TABLES, train
 
@@ -67,7 +68,14 @@ def train_policy(arguments: argparse.Namespace) -> int:
     if tables.suffix != ".npz":
         tables = arguments.out / TABLES
         if not tables.exists():
-            compile_manifest(arguments.tasks, tables, workers=arguments.workers)
+            with progress_bar("compile") as show:
+                compiled = compile_manifest(
+                    arguments.tasks,
+                    tables,
+                    workers=arguments.workers,
+                    progress=lambda done, total: show(done, total, "tasks"),
+                )
+            print(compiled)
     agent = train(
         tables,
         arguments.out,
