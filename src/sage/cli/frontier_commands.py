@@ -6,7 +6,8 @@ import argparse
 import json
 from pathlib import Path
 
-from sage.cli.rl_commands import add_common
+from sage.cli.rl_commands import ROWS, add_common
+from sage.cli.values import selection_of
 from sage.files import write_json, write_text
 
 SUFFIXES = (".html", ".svg", ".json")
@@ -14,22 +15,22 @@ SUFFIXES = (".html", ".svg", ".json")
 
 def add_commands(actions: argparse._SubParsersAction) -> None:
     parser = actions.add_parser("frontier", help="show which quality you get for which cost, estimated from a log")
-    parser.add_argument("--data", required=True, type=Path, help="made by `sage rl export`")
+    parser.add_argument("--data", required=True, type=Path, help=ROWS.format(""))
     parser.add_argument("--out", type=Path, help="a page (.html), a picture (.svg) or the numbers (.json)")
     add_common(parser, run_frontier)
 
 
 def run_frontier(arguments: argparse.Namespace) -> int:
     from rl_training.evaluation.report import table as aligned
-    from sage.evidence.routing_data import RoutingData
-    from sage.pipeline.inputs import find_models_file, objective_of, static_of
+    from sage.pipeline.inputs import find_models_file, objective_of, read_decisions, static_of
     from sage.proof.frontier import cost_quality_frontier
     from sage.report.frontier_page import HEAD, cells, render_page, render_svg
 
     out = arguments.out
     if out is not None and out.suffix not in SUFFIXES:
         raise ValueError(f"out={str(out)!r} must end with {', '.join(SUFFIXES)}: the suffix says what is written")
-    data = RoutingData.read(arguments.data, gaps=True)
+    chosen = read_decisions(arguments.data, selection_of(arguments))
+    data = chosen.rows
     found = find_models_file(arguments.models, data.models)
     frontier = cost_quality_frontier(data, static=static_of(found), objective=objective_of(found), seed=arguments.seed)
     values = frontier.to_json()
@@ -44,6 +45,8 @@ def run_frontier(arguments: argparse.Namespace) -> int:
     print("\n".join(aligned([HEAD, *map(cells, points)])))
     print(f"{values['num_rows']:,} {values['data_source']} rows of {values['num_tasks']:,} tasks", end="")
     print(f", {values['left_out_rows']:,} left out without quality or cost" if values["left_out_rows"] else "")
+    if chosen.selection:
+        print(f"rows {chosen.selection}")
     print(f"no evidence: {values['note']}" if not frontier.evidence else "only `sage rl gate` proves")
     if out is not None:
         print(f"wrote {out}")

@@ -1,7 +1,9 @@
 """Objectives from models.yaml to the gate's record, and the frontier, on the command line."""
 
 import json
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from sage.cli import main
@@ -78,6 +80,15 @@ def test_the_frontier_is_written_as_its_suffix_says(folder, capsys, name):
     assert f"wrote {name}" in said
     start = {"f.html": "<!doctype html>", "f.json": "{"}[name]
     assert (folder / name).read_text().startswith(start)
+
+
+def test_a_frontier_of_one_tenant_has_its_rows_alone(folder, capsys):
+    log = made_log(400, truth=TRUTH, prices=PRICES, epsilon=0.5)
+    replace(log, tenant=np.array(["acme", "beta"])[np.arange(400) % 4 // 2]).write("both.jsonl")
+    assert main(["rl", "frontier", "--data", "both.jsonl", "--tenant", "acme"]) == 0
+    said = capsys.readouterr().out
+    assert "200 replay rows of 200 tasks" in said
+    assert "rows of tenant acme alone (200 rows of other tenants, left out)" in said
 
 
 def test_a_frontier_that_cannot_be_drawn(data, folder, capsys):
