@@ -8,8 +8,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sage.cli.log_commands import opened
 from sage.cli.routing_commands import add_places
+from sage.cli.values import open_log
 from sage.settings import Settings
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def explain_decision(options: argparse.Namespace) -> int:
     serving = [path for path in (settings.checkpoint, settings.cascade) if settings.policy_on and path is not None]
     paths = dict.fromkeys([*options.policy, *(path for path in serving if path.is_file())])
     table = ModelsFile.read(options.models)
-    with closing(opened(options.db)) as log:
+    with closing(open_log(options.db)) as log:
         decision = log.decision(options.decision_id)
     explanation = explain(decision, table, [load_any(path) for path in paths])
     print(json.dumps(as_json(explanation)) if options.json else as_text(explanation))

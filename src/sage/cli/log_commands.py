@@ -8,9 +8,8 @@ from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 
-from sage.cli.values import seconds
+from sage.cli.values import open_log, seconds
 from sage.log.compaction import Records, count, digest, erase
-from sage.log.decision_log import DecisionLog
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
@@ -37,15 +36,9 @@ def common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 
-def opened(path: Path) -> DecisionLog:
-    if not path.is_file():
-        raise ValueError(f"{path}: there is no such log: give it with --db")
-    return DecisionLog(path)
-
-
 def erase_records(options: argparse.Namespace) -> int:
     wanted = {"task": options.task, "tenant": options.tenant, "before": options.before}
-    with closing(opened(options.db)) as log:
+    with closing(open_log(options.db)) as log:
         if not options.yes:
             found = count(log, **wanted)
             hint = "--yes erases them" if any(found) else "there is nothing to erase"
@@ -63,7 +56,7 @@ def erase_records(options: argparse.Namespace) -> int:
 
 
 def show_digest(options: argparse.Namespace) -> int:
-    with closing(opened(options.db)) as log:
+    with closing(open_log(options.db)) as log:
         found = digest(log, options.decisions, options.outcomes)
     text = f"{found.sha256}  {Records(found.decisions, found.outcomes)}"
     print(json.dumps(asdict(found)) if options.json else text)

@@ -7,14 +7,14 @@ import json
 from contextlib import closing
 from pathlib import Path
 
-from sage.cli.values import add_selection, seconds, seed, selection_of
+from sage.cli.values import add_selection, open_log, seconds, seed, selection_of
 from sage.files import write_json
 from sage.log.decision_log import DecisionLog
 from sage.log.records import DATA_SOURCES
 from sage.orchestrator.static_table import StaticTable
+from sage.pipeline.choices import DATABASE, MODELS_FILE
 
-DATABASE = "sage.db"
-MODELS_FILE = Path("models.yaml")
+NO_LOG = "give --db, or start one with `sage rl collect-synth`"
 
 
 def add_commands(actions: argparse._SubParsersAction) -> None:
@@ -32,7 +32,7 @@ def add_commands(actions: argparse._SubParsersAction) -> None:
 
     export = actions.add_parser("export", help="write decisions with their outcomes to a JSONL file")
     export.add_argument("--output", required=True, type=Path)
-    export.add_argument("--db", default=DATABASE)
+    export.add_argument("--db", default=str(DATABASE))
     export.add_argument(
         "--data-source", choices=DATA_SOURCES, help="default: real, replay or synthetic, the first with 50 rows"
     )
@@ -50,7 +50,7 @@ def add_commands(actions: argparse._SubParsersAction) -> None:
     export.set_defaults(func=export_log)
 
     verifiers = actions.add_parser("verifiers", help="how often each verifier is right, from logged cascades")
-    verifiers.add_argument("--db", default=DATABASE)
+    verifiers.add_argument("--db", default=str(DATABASE))
     verifiers.add_argument("--data-source", choices=DATA_SOURCES, default="real", help="of the cascades (real)")
     verifiers.add_argument("--out", type=Path, help="write the table as JSON")
     verifiers.add_argument("--json", action="store_true")
@@ -63,7 +63,7 @@ def add_commands(actions: argparse._SubParsersAction) -> None:
 
 
 def common(parser: argparse.ArgumentParser, func: object) -> None:
-    parser.add_argument("--db", default=DATABASE, help=f"the decision log ({DATABASE})")
+    parser.add_argument("--db", default=str(DATABASE), help=f"the decision log ({DATABASE})")
     parser.add_argument("--models", type=Path, help=f"the static table (default: {MODELS_FILE}, if there is one)")
     parser.add_argument("--seed", type=seed, default=0)
     parser.add_argument("--json", action="store_true")
@@ -141,7 +141,7 @@ def export_log(arguments: argparse.Namespace) -> int:
         raise ValueError(
             "--complete is for single decisions: of cascades, an attempt without a cost always counts as missing"
         )
-    with closing(opened(arguments.db)) as log:
+    with closing(open_log(arguments.db, NO_LOG)) as log:
         if arguments.cascades:
             written = vars(export_cascades(log, arguments.output, **wanted))
         else:
@@ -150,17 +150,11 @@ def export_log(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def opened(db: str) -> DecisionLog:
-    if not Path(db).is_file():
-        raise ValueError(f"{db}: there is no such log: give --db, or start one with `sage rl collect-synth`")
-    return DecisionLog(db)
-
-
 def measure_verifiers(arguments: argparse.Namespace) -> int:
     from sage.evidence.cascades.cascade_export import cascades
     from sage.proof.verifier_rates import measure
 
-    with closing(opened(arguments.db)) as log:
+    with closing(open_log(arguments.db, NO_LOG)) as log:
         rates = measure(cascades(log, unreadable=[], data_source=arguments.data_source))
     if not rates:
         raise ValueError(

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sage.log.record_checks import JUDGES
 
 if TYPE_CHECKING:
     from sage.evidence.selection import Selection
+    from sage.log.decision_log import DecisionLog
 
 
 def add_selection(parser: ArgumentParser) -> None:
@@ -29,6 +31,15 @@ def selection_of(arguments: Namespace) -> Selection:
     from sage.evidence.selection import Selection
 
     return Selection(sources=tuple(arguments.source), tenants=tuple(arguments.tenant))
+
+
+def open_log(path: str | Path, hint: str = "give it with --db") -> DecisionLog:
+    """Opens a log that is there; raises a `ValueError` with the hint if it is not."""
+    from sage.log.decision_log import DecisionLog
+
+    if not Path(path).is_file():
+        raise ValueError(f"{path}: there is no such log: {hint}")
+    return DecisionLog(path)
 
 
 def seed(text: str) -> int:
