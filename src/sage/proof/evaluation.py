@@ -23,8 +23,8 @@ from sage.policies.cells import Cells
 from sage.policies.learned_policy import LearnedPolicy
 from sage.policies.policy import RoutingPolicy
 from sage.policies.serving import GuardRules, serving_distribution
-from sage.proof.tenants import PointEstimate, TenantGain, by_tenant, estimate_rows
 from sage.proof.evaluation_text import summary_of
+from sage.proof.tenants import PointEstimate, TenantGain, by_tenant, estimate_rows
 
 LEVEL = 0.95  # two-sided; its low end is the one-sided 97.5 % bound
 ANYTIME, ONE_LOOK = "anytime", "t"  # intervals for a log that is looked at again and again, and for a single look
