@@ -10,12 +10,12 @@ from sage.files import sha256_of, write_json
 from sage.pipeline.evaluating import Question
 from sage.pipeline.inputs import LogLike
 from sage.proof.evaluation import OfflineEvaluation
-from sage.proof.gate import Verdict, decide, record_of, why_no_record
+from sage.proof.gate import GateVerdict, decide, record_of, why_no_record
 from sage.proof.gate_record import record_path
 
 
 @dataclass(frozen=True)
-class GateVerdict(Verdict):
+class GateResult(GateVerdict):
     """A verdict with its evaluation, and the record that lets routers serve the checkpoint."""
 
     report: OfflineEvaluation
@@ -51,7 +51,7 @@ def gate(
     db: str | Path | None = None,
     allow_synthetic: bool = False,
     out: str | Path | None = None,
-) -> GateVerdict:
+) -> GateResult:
     """Decides whether a checkpoint may serve, counts the look, and writes the record beside the checkpoint.
 
     Synthetic rows, and a second look with the interval for one, give a verdict without a record. Input that cannot be
@@ -73,7 +73,7 @@ def gate(
         raise ValueError(f"{checkpoint} changed while it was judged: judge it again")
     decided = decide(found, allow_synthetic=allow_synthetic, looks=looks)
     no_record = why_no_record(found, looks)
-    verdict = GateVerdict(
+    verdict = GateResult(
         promote=decided.promote,
         reason=decided.reason,
         report=found,
