@@ -466,7 +466,7 @@ def proofs(data: Callable[[], Path], trained: Callable[[], tuple[Path, dict]], o
     """Evaluations and verdicts, with both intervals and at several floors, and the verdict that is kept."""
     path = copied(trained()[0])
     models = table("judge", OBJECTIVES[objective] + (LADDER if cascade else ""))
-    judged = ("--data", data(), "--checkpoint", path, "--models", models, "--db", "none.db", "--json")
+    judged = ("--data", data(), "--checkpoint", path, "--models", models, "--json")
     told = {"evaluation": run("rl", "eval-offline", *judged, "--out", "evaluation.json")}
     for interval in ("anytime", "fixed-n"):
         told[f"gate {interval}"] = run("rl", "gate", *judged, "--interval", interval)
@@ -569,7 +569,7 @@ def route_learned(trained: Callable[[], tuple[Path, dict]]) -> object:
 def route_promoted() -> object:
     """A checkpoint that the gate has judged, without force; then with another floor."""
     path = copied(checkpoint(replayed, "table")[0])
-    words = ("--data", replayed(), "--checkpoint", path, "--models", table("plain"), "--db", "none.db")
+    words = ("--data", replayed(), "--checkpoint", path, "--models", table("plain"))
     verdict = run("rl", "gate", *words, "--interval", "fixed-n", "--json")
     asked = partial(route, count=60, report=False, learned=policy_of(path), forced=False)
     return [verdict["code"], asked("promoted"), asked("promoted-other", "guard: {confidence_floor: 0.8}\n")]

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from sage.sandbox import Command, Limits, Result, SandboxError, docker_runner, exchange, leases
-from sage.sandbox.choose import proved
+from sage.sandbox.choose import contained
 from sage.sandbox.docker_rules import IN_CONTROL_GROUPS, ContainerShape, call_profile, not_enforced
 from sage.sandbox.docker_runner import Docker, Engine, remove_abandoned
 from sage.sandbox.image import Image
@@ -136,7 +136,7 @@ import os, signal
 from pathlib import Path
 from sage.sandbox.docker_runner import Docker
 from sage.sandbox import Command, Limits
-from sage.sandbox.choose import proved
+from sage.sandbox.choose import contained
 from sage.sandbox.image import Image
 from tests.sage.sandbox import docker_daemon
 image = Image(Path({str(image.root)!r}), Path({str(image.tar)!r}), {image.sha256!r}, "", {{}})
@@ -234,7 +234,7 @@ def test_podman_holds_too(image: Image, tmp_path: Path) -> None:
         pytest.skip(needs.PODMAN)
     with docker_daemon.folder() as storage:
         engine = ("podman", "--root", str(storage / "root"), "--runroot", str(storage / "run"))
-        backend = proved(Docker(image, engine=engine, cache=tmp_path))
+        backend = contained(Docker(image, engine=engine, cache=tmp_path))
         assert backend.name == "podman"
         backend.close()
         assert Engine(engine).containers("name=sage-sandbox") == []
