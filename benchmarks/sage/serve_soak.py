@@ -32,7 +32,7 @@ import aiohttp
 from serve_latency import HERE, family, free_port
 
 from sage.files import write_json
-from sage.log.budgets import TenantBudget
+from sage.log.budget_settings import TenantBudget
 from sage.log.decision_log import DecisionLog
 from sage.serve.access.keys import KeyFile
 

@@ -28,7 +28,7 @@ import aiohttp
 from aiohttp import web
 
 from sage.files import write_json
-from sage.log.budgets import TenantBudget
+from sage.log.budget_settings import TenantBudget
 from sage.log.decision_log import DecisionLog
 from sage.serve.access.keys import KeyFile
 

@@ -9,7 +9,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sage.log.budgets import PERIODS, TenantBudget
+from sage.log.budget_settings import PERIODS, TenantBudget
 from sage.log.decision_log import DecisionLog
 from sage.serve.access.access import WEBHOOK
 from sage.serve.access.keys import CALL, KEY_FILE, ROLES, Key, KeyFile, Keys, check_name

@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from sage.turn import Turn
+from sage.process_lock import ProcessLock
 
 log = logging.getLogger(__name__)
 FORMAT = 6  # PRAGMA user_version of files that this sage writes
@@ -74,7 +74,7 @@ class SharedFile:
         self._beside: list[tuple[int, int]] = []  # the places of the connection's -wal and -shm
         self._impatient = False
         self._lock = threading.RLock()
-        self._turn = Turn(path.with_name(path.name + "-lock"))
+        self._turn = ProcessLock(path.with_name(path.name + "-lock"))
         self._process = -1
         self._inherited: list[sqlite3.Connection] = []
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Literal, Self, get_args
 
 from sage.log import reports, spending
-from sage.log.budgets import TenantBudget
+from sage.log.budget_settings import TenantBudget
 from sage.log.database import DatabaseError, Identity, SharedFile, WrongFileError
 from sage.log.group_commit import GroupCommit, Waiting
 from sage.log.joining import CORRECTED, LOGGED, Joined, join, merge

@@ -12,7 +12,7 @@ import math
 import sqlite3
 from typing import NamedTuple
 
-from sage.log.budgets import TenantBudget
+from sage.log.budget_settings import TenantBudget
 from sage.log.records import Decision, Outcome
 from sage.log.redaction import redact
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sage.log.budgets import TenantBudget
+from sage.log.budget_settings import TenantBudget
 from sage.log.records import HELD, UNLOGGED, Request
 from sage.orchestrator.models_file import GuardLimits
 from sage.orchestrator.static_table import StaticTable

@@ -23,6 +23,7 @@ from sage.log.record_checks import OPERATOR
 from sage.log.records import UNLOGGED, Decision, Outcome, RecordError, Request, of_shadow
 from sage.log.spending import NOTHING_SPENT, Budgets, Spent
 from sage.orchestrator.backlog import LOG_FAILURES, Backlog
+from sage.orchestrator.bandit_tier import BanditTier, inferred_category
 from sage.orchestrator.cascade import Cascade
 from sage.orchestrator.cascade_tier import CascadeTier
 from sage.orchestrator.draw import Draw, now
@@ -31,7 +32,6 @@ from sage.orchestrator.models_file import ModelsFile
 from sage.orchestrator.promotion import Served, cascade_kind, served_policy, single_decision_kind
 from sage.orchestrator.request_fields import AttemptFields, OutcomeFields, RequestFields, check_names
 from sage.orchestrator.static_table import StaticTable
-from sage.orchestrator.tiers import BanditTier, inferred_category
 from sage.policies import features
 from sage.policies.cascades.cascade_ladder import LadderByRole
 from sage.policies.cascades.cascade_policy import CascadePolicy

@@ -13,9 +13,9 @@ from typing import Generic, NamedTuple, TypeVar
 
 from sage.evidence.objective import DEFAULT, Objective
 from sage.files import sha256_of
+from sage.orchestrator.bandit_tier import try_out
 from sage.orchestrator.cascade_rules import CascadeRule
 from sage.orchestrator.guard import POLICY_FAILURES
-from sage.orchestrator.tiers import try_out
 from sage.policies.cascades.cascade_policy import CascadePolicy
 from sage.policies.cascades.learned_cascade import LearnedCascade
 from sage.policies.policy import RoutingPolicy

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from sage.log.budgets import AT_END
+from sage.log.budget_settings import AT_END
 from sage.log.records import ROLES
 from sage.orchestrator.file_values import (
     ModelsFileError,

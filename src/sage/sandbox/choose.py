@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import partial
 
 from sage.sandbox.bubblewrap import Bubblewrap
-from sage.sandbox.containment import attempts
 from sage.sandbox.contract import Backend, SandboxError
 from sage.sandbox.docker_runner import Docker
+from sage.sandbox.escape_check import attempts
 from sage.sandbox.escapes import ATTEMPTS
 from sage.sandbox.zygote import Zygote
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from sage.sandbox.choose import BACKENDS
-from sage.sandbox.containment import EscapeFinding, attempts
 from sage.sandbox.contract import Backend, Command, Limits, SandboxError
+from sage.sandbox.escape_check import EscapeFinding, attempts
 
 STARTS = 20  # timed
 PYTEST = ("python", "-m", "pytest", "-q", "-p", "no:cacheprovider")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sage.cli import main
-from sage.log.budgets import TenantBudget
+from sage.log.budget_settings import TenantBudget
 from sage.log.compaction import Erased, Records, count, digest, erase
 from sage.log.decision_log import DecisionLog, LogError
 from tests.sage.examples import decision, outcome

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from sage import Router
-from sage.log.budgets import TenantBudget
+from sage.log.budget_settings import TenantBudget
 from sage.log.database import DatabaseError, ReplacedFileError
 from sage.log.decision_log import DecisionLog
 from sage.orchestrator.guard import BudgetSpentError, Serving

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sage.log.budgets import TenantBudget
+from sage.log.budget_settings import TenantBudget
 from sage.log.cascade_steps import Step
 from sage.log.compaction import digest
 from sage.log.database import FORMAT, DatabaseError

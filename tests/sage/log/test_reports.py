@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sage.log.budgets import TenantBudget
+from sage.log.budget_settings import TenantBudget
 from sage.log.compaction import erase
 from sage.log.decision_log import REFUSED, DecisionLog
 from sage.log.joining import join

@@ -20,9 +20,9 @@ from sage.files import sha256_of
 from sage.log.decision_log import DecisionLog
 from sage.log.record_checks import RecordError
 from sage.log.records import ROLES, Decision, Outcome, Request
+from sage.orchestrator.bandit_tier import reward_of
 from sage.orchestrator.draw import draw
 from sage.orchestrator.promotion import Served
-from sage.orchestrator.tiers import reward_of
 from sage.outcomes.synthetic import synthetic_table
 from sage.policies.bandits.contextual_bandit import ContextualBandit
 from sage.policies.checkpoint import save_policy

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from sage import Decision, DecisionLog, Router
-from sage.log.budgets import TenantBudget
+from sage.log.budget_settings import TenantBudget
 from sage.log.cascade_steps import Step
 from sage.log.database import SharedFile
 from sage.log.decision_log import OverBudgetError

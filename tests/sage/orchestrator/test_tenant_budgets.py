@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sage import DecisionLog, Router
-from sage.log.budgets import TenantBudget, day_of
+from sage.log.budget_settings import TenantBudget, day_of
 from sage.log.compaction import erase
 from sage.log.decision_log import OverBudgetError
 from sage.log.records import Request

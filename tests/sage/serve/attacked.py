@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import uvicorn
 
-from sage.log.budgets import TenantBudget
+from sage.log.budget_settings import TenantBudget
 from sage.log.decision_log import DecisionLog
 from sage.log.records import Decision, Outcome
 from sage.serve.access import guarded_protocol

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sage.log.budgets import TenantBudget
+from sage.log.budget_settings import TenantBudget
 from sage.orchestrator.file_values import ModelsFileError
 from sage.orchestrator.models_file import ModelsFile
 from sage.serve.access.access import Access

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sage.log.budgets import TenantBudget
+from sage.log.budget_settings import TenantBudget
 from sage.log.records import Outcome
 from sage.orchestrator.models_file import Model
 from sage.serve.access.keys import KeyFile

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from sage.log.budgets import TenantBudget
+from sage.log.budget_settings import TenantBudget
 from sage.orchestrator.explanation import explain
 from sage.orchestrator.models_file import ModelsFile
 from sage.serve.access.access import Access

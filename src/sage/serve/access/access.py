@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from sage.log.budgets import TenantBudget
+from sage.log.budget_settings import TenantBudget
 from sage.serve.access.keys import CALL, KEY_FILE, METRICS, OPERATOR, Key, Keys, LiveKeys
 from sage.serve.access.rate_limits import Buckets
 

@@ -20,9 +20,9 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 
 from sage.files import FileReadError
-from sage.log.budgets import PERIODS, TenantBudget
+from sage.log.budget_settings import PERIODS, TenantBudget
 from sage.log.redaction import redact
-from sage.turn import Turn
+from sage.process_lock import ProcessLock
 from sage.upstream.secrets import SecretError, read_private, write_private
 
 log = logging.getLogger(__name__)
@@ -172,7 +172,7 @@ class KeyFile:
         """Yields the keys of the file while other processes cannot change it; raises KeyFileError if it is locked for
         PATIENCE_S seconds."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        turn = Turn(self.path.with_name(self.path.name + "-lock"))
+        turn = ProcessLock(self.path.with_name(self.path.name + "-lock"))
         turn.open()
         try:
             with turn.taken(PATIENCE_S):

@@ -13,7 +13,7 @@ import pytest
 
 from rl_training import file_lock
 from sage.cli import main
-from sage.log.budgets import TenantBudget
+from sage.log.budget_settings import TenantBudget
 from sage.log.decision_log import DecisionLog
 from sage.log.redaction import redact
 from sage.serve.access.keys import KeyFile, KeyFileError, LiveKeys

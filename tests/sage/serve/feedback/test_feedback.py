@@ -11,7 +11,7 @@ import pytest
 from starlette.applications import Starlette
 
 from sage import Router
-from sage.log.budgets import TenantBudget
+from sage.log.budget_settings import TenantBudget
 from sage.log.records import Outcome
 from sage.log.reports import MOST_REPORTS
 from sage.serve.access.access import Access

@@ -12,7 +12,7 @@ from time import monotonic, sleep
 
 import pytest
 
-from sage.log.budgets import TenantBudget
+from sage.log.budget_settings import TenantBudget
 from sage.serve.access.access import Access
 from sage.serve.access.keys import KeyFile, LiveKeys
 from sage.serve.feedback import shadows

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sage.sandbox import Backend, Command, Files, Limits, Result, choose
-from sage.sandbox.containment import attempts
+from sage.sandbox.escape_check import attempts
 from sage.sandbox.escapes import ATTEMPTS, EscapeAttempt
 from sage.sandbox.image import Image
 from tests.sage.sandbox.backends import KINDS, opened

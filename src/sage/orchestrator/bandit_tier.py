@@ -1,4 +1,4 @@
-"""The tiers above the static table: a learned policy from a checkpoint, and a bandit that learns as it serves."""
+"""The bandit that decides before the static table and learns as it serves, and the category inferred from a request's text."""
 
 from __future__ import annotations
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from rl_training import file_lock
-from sage.turn import Turn
+from sage.process_lock import ProcessLock
 from tests import needs
 
 pytestmark = pytest.mark.skipif(file_lock.fcntl is None, reason=needs.FCNTL)
 
 
-def opened(folder: Path) -> Turn:
-    turn = Turn(folder / "lock")
+def opened(folder: Path) -> ProcessLock:
+    turn = ProcessLock(folder / "lock")
     turn.open()
     return turn
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from rl_training.file_lock import lock, unlock
 
 
-class Turn:
+class ProcessLock:
     """A lock on the file `path`, which one process at a time can hold."""
 
     def __init__(self, path: Path) -> None:
