@@ -9,14 +9,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
+from weakref import WeakMethod
 
 from sage.log.joining import Joined
 from sage.log.records import Decision, Outcome
 from sage.log.spending import UNLIMITED, Budgets
 
-LINGER_S = (
-    0.002  # for which an outcome that nobody waits for is held back, as a decision may come that it can be written with
-)
+LINGER_S = 0.002  # for which an outcome is held back, as a decision may come that it can be written with
 
 
 @dataclass(eq=False)
@@ -30,16 +29,20 @@ class Waiting:
     done: Callable[[Waiting], None] | None = None
 
 
+Commit = Callable[[list[Waiting]], None]
+
+
 class GroupCommit:
     """Collects records and commits them together: the first of those who wait writes for all, in the order they came.
 
     Threads wait in `write`. An event loop calls `submit`, and a thread of this object, which starts when it is first needed,
     waits in its place. `commit` gets a batch and gives each of its records a result, whatever happens; it never runs twice
-    at a time. A forked process begins with nothing: what its parent was given, the parent writes.
+    at a time. Only the thread keeps the log alive that `commit` belongs to, so that a log which nobody holds is closed at
+    once. A forked process begins with nothing: what its parent was given, the parent writes.
     """
 
-    def __init__(self, commit: Callable[[list[Waiting]], None]) -> None:
-        self.commit = commit
+    def __init__(self, commit: Commit) -> None:
+        self._owner = WeakMethod(commit)
         self._begin()
 
     def _begin(self) -> None:
@@ -55,7 +58,9 @@ class GroupCommit:
         if self._process != os.getpid():
             self._begin()
         self._waiting.append(record)
-        self._settle([record])
+        commit = self._owner()
+        assert commit is not None, "whoever writes holds the log"
+        self._settle([record], commit)
 
     def submit(self, record: Waiting) -> None:
         """Returns at once; `record.done` is called with the record in this object's thread when it has its result. It must
@@ -64,7 +69,8 @@ class GroupCommit:
             self._begin()
         with self._starting:
             if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._run, args=(self._submitted,), name="sage-log", daemon=True)
+                run = (self._submitted, self._owner())
+                self._thread = threading.Thread(target=self._run, args=run, name="sage-log", daemon=True)
                 self._thread.start()
             self._waiting.append(record)
             self._submitted.put(record)
@@ -80,17 +86,17 @@ class GroupCommit:
             submitted.put(None)
             thread.join()
 
-    def _settle(self, records: list[Waiting]) -> None:
+    def _settle(self, records: list[Waiting], commit: Commit) -> None:
         with self._writing:
             if any(record.result is None for record in records):
-                self.commit([self._waiting.popleft() for _ in range(len(self._waiting))])
+                commit([self._waiting.popleft() for _ in range(len(self._waiting))])
 
-    def _run(self, submitted: SimpleQueue[Waiting | None]) -> None:
+    def _run(self, submitted: SimpleQueue[Waiting | None], commit: Commit) -> None:
         ends = False
         while not ends:
             records, ends = collected(submitted)
             try:
-                self._settle(records)
+                self._settle(records, commit)
             finally:
                 for record in records:
                     if record.done is not None:

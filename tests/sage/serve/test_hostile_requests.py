@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-import select
+import selectors
 import socket
 import time
 from collections.abc import Iterator
@@ -74,19 +74,25 @@ def all_answers(at: Server, requests: list[bytes]) -> list[bytes]:
     answers: dict[socket.socket, bytes] = dict.fromkeys(sockets, b"")
     for connection, sent in zip(sockets, requests, strict=True):
         connection.sendall(sent)
-    waiting, end = set(sockets), time.monotonic() + 5
-    while waiting and time.monotonic() < end:
-        for connection in select.select(list(waiting), [], [], 1)[0]:
+    waiting, end = selectors.DefaultSelector(), time.monotonic() + 5
+    for connection in sockets:
+        waiting.register(connection, selectors.EVENT_READ)
+    while waiting.get_map() and time.monotonic() < end:
+        for key, _ in waiting.select(1):
+            connection = key.fileobj
+            assert isinstance(connection, socket.socket)
             try:
                 more = connection.recv(65536)
             except OSError:
                 more = b""
             answers[connection] += more
             if not more or b"\r\n\r\n" in answers[connection]:
-                waiting.discard(connection)
+                waiting.unregister(connection)
+    left = len(waiting.get_map())
+    waiting.close()
     for connection in sockets:
         connection.close()
-    assert not waiting
+    assert not left
     return list(answers.values())
 
 
