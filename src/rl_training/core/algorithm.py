@@ -41,10 +41,10 @@ class AlgorithmConfig:
             return super().__new__(cls)
 
     def check(self, supply: Supply) -> None:
-        """Raises a ValueError that names the field if settings contradict each other or do not fit `supply`."""
+        """Raises a ValueError that names the field if settings contradict each other or the facts in `supply`."""
 
     def fitted(self, supply: Supply) -> Self:
-        """Returns the settings with values that depend on the experience filled in, such as gradient_steps=-1."""
+        """Returns the settings with values that depend on `supply` filled in, such as gradient_steps=-1."""
         return self
 
 
@@ -53,7 +53,7 @@ ConfigT = TypeVar("ConfigT", bound=AlgorithmConfig)
 
 @dataclass(frozen=True)
 class Periodic:
-    """A further method to call with a batch, every so many updates or env steps, such as a delayed actor's step."""
+    """The name of a further method to call with a batch, and the number of updates or env steps from call to call."""
 
     method: str
     every: int
@@ -69,7 +69,7 @@ class Periodic:
 
 @dataclass(frozen=True)
 class Pass:
-    """A part of a training iteration: its number of rounds, batch size, and the method that learns from batches."""
+    """A part of a training iteration: its number of rounds, the batch size, and its method's name."""
 
     rounds: int  # a round is one epoch of a rollout, or one batch from a replay or data
     batch_size: int | None  # None: the whole rollout at once
@@ -120,12 +120,12 @@ class Algorithm(nn.Module, ABC, Generic[ConfigT, BatchT]):
         self.register_buffer("failed", torch.tensor(False))
 
     def prepare(self, rollout: Transition) -> tuple[BatchT, Metrics]:
-        """Returns a batch and metrics for a [time, env] rollout; raises a TypeError if the method takes no rollouts."""
+        """Returns a batch and metrics for a [time, env] rollout; raises a TypeError if this class takes none."""
         raise TypeError(f"{type(self).__name__} does not learn from rollouts and has none to prepare")
 
     @abstractmethod
     def passes(self) -> tuple[Pass, ...]:
-        """Returns the passes over the experience that make up one training iteration, in order."""
+        """Returns the passes over the rollout, replay or dataset that make up one training iteration, in order."""
 
     @abstractmethod
     def update(self, batch: BatchT) -> Step:
@@ -149,7 +149,7 @@ class Algorithm(nn.Module, ABC, Generic[ConfigT, BatchT]):
         return False
 
     def observe(self, obs: Tree, valid: Tensor) -> None:
-        """Adds the observations in rows that `valid` marks to running statistics; the base class does nothing."""
+        """Adds observations in rows where the bool mask `valid` is True to running statistics; does nothing here."""
 
     def diagnose(self, batch: BatchT) -> Metrics:
         """Returns metrics of the networks' health on a batch, such as TD errors, for evaluations; {} by default."""
@@ -164,7 +164,7 @@ class Algorithm(nn.Module, ABC, Generic[ConfigT, BatchT]):
         return None
 
     def minimize(self, loss_fn: Callable[[BatchT], Loss], batch: BatchT, name: str) -> Step:
-        """Steps optimizer `name` on the loss `loss_fn(batch)`, unless `stop` is set or the gradient is not finite."""
+        """Steps optimizer `name` on `loss_fn(batch)` unless `self.stop` is True or a gradient is not finite."""
         optimizer = self.optimizer(name)
         loss = loss_fn(batch)
         grads = torch.autograd.grad(loss.value, optimizer.targets, allow_unused=True, materialize_grads=True)
@@ -186,14 +186,14 @@ class Algorithm(nn.Module, ABC, Generic[ConfigT, BatchT]):
     def reduce_gradients(
         self, grads: Sequence[Tensor], metrics: Metrics, weight: Tensor
     ) -> tuple[Sequence[Tensor], Metrics]:
-        """Returns gradients and metrics averaged over all ranks, each weighted by its sum of `weight`."""
+        """Returns gradients and metrics averaged over all ranks (processes), each weighted by its sum of `weight`."""
         if self.ranks.number == 1:
             return grads, metrics
         pooled = self.ranks.means([*grads, *metrics.values()], weight)
         return pooled[: len(grads)], dict(zip(metrics, pooled[len(grads) :], strict=True))
 
     def set_progress(self, progress: float) -> None:
-        """Sets every scheduled number to its value when `progress` (0 to 1) of the run is done."""
+        """Sets every hyperparameter with a schedule to its value when `progress` (0 to 1) of the run is done."""
         if self.schedules is None:  # found once: walking all modules costs more than a small update's arithmetic
             self.schedules = [module for module in self.modules() if isinstance(module, Scheduled)]
         for scheduled in self.schedules:

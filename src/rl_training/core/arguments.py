@@ -48,7 +48,7 @@ def as_python(value: object) -> object:
 
 
 def whole_number(value: object, name: str, limits: Range = COUNT) -> int:
-    """Returns the value (5 or 5.0) as an int; raises a ValueError if it is no whole number or out of `limits`."""
+    """Returns 5 or 5.0 as an int; raises a ValueError that begins with `name` if not whole or out of `limits`."""
     number = as_python(value)
     is_whole = isinstance(number, Integral) or (isinstance(number, float) and number.is_integer())
     if isinstance(number, bool) or not is_whole:
@@ -59,7 +59,7 @@ def whole_number(value: object, name: str, limits: Range = COUNT) -> int:
 
 
 def real_number(value: object, name: str, limits: Range = ANY) -> float:
-    """Returns the value as a float; raises a ValueError if it is no number, not finite or out of `limits`."""
+    """Returns a number as a float; raises a ValueError that begins with `name` if not finite or out of `limits`."""
     number = as_python(value)
     if isinstance(number, bool) or not isinstance(number, Real):
         raise ValueError(f"{name}={shown(value)} must be a number")
@@ -78,10 +78,10 @@ def check_limits(number: float, name: str, limits: Range) -> None:
 
 
 def row_numbers(value: object, name: str, total: int, what: str) -> np.ndarray:
-    """Returns a list of row numbers, or the places where a bool mask of length `total` is true, as an int64 array.
+    """Returns, as an int64 array, a list of row numbers or the places where a bool mask of length `total` is True.
 
-    Raises a RowError for numbers outside 0 to `total` - 1, and a ValueError for values that are no list of numbers.
-    The sentence names the argument `name` and calls the rows `what`.
+    Raises a RowError for numbers outside 0 to `total` - 1, and a ValueError for a mask of another length or anything
+    that is no list of whole numbers. The message names the argument `name` and calls the rows `what`.
     """
     try:
         rows = np.asarray(value)
@@ -120,7 +120,7 @@ def expand_home(path: str) -> Path:
 
 
 def check_text(path: str, name: str) -> None:
-    """Raises a ValueError if a path holds bytes that Python could not decode as text in this locale."""
+    """Raises a ValueError that begins with `name` if a path holds bytes that Python could not decode in this locale."""
     if any("\ud800" <= letter <= "\udfff" for letter in path):
         raise ValueError(
             f"{name}={path!a} holds bytes that are no text in this locale, and some libraries cannot open it: set "
@@ -129,7 +129,7 @@ def check_text(path: str, name: str) -> None:
 
 
 def instance_of(value: object, kind: type[T], name: str, advice: str) -> T:
-    """Returns `value` if it is a `kind`; otherwise raises a ValueError that ends with `advice`."""
+    """Returns `value` if it is a `kind`; otherwise raises a ValueError with `name` and, at its end, `advice`."""
     if not isinstance(value, kind):
         raise ValueError(f"{name}={shown(value)} is not a {kind.__name__}: {advice}")
     return value

@@ -15,9 +15,10 @@ EDGE = 1e-6  # of half the range: actions that near to a bound count as at it, b
 
 
 class ObservationConverter(nn.Module):
-    """A module that converts observations for networks: float32 arrays, uint8 images, choices counted from 0.
+    """A module that converts observations to what networks take: arrays in the space's dtype, choices counted from 0.
 
-    Calling it raises a ValueError for missing keys, wrong shapes and, on the CPU, numbers that are not finite.
+    It takes tensors [rows, ...], one or one per key, and raises a ValueError for missing keys, wrong shapes and, on the
+    CPU, numbers that are not finite.
     """
 
     def __init__(self, space: Space) -> None:
@@ -92,7 +93,10 @@ class ActionConverter(nn.Module):
         return action.clamp(self.own_low, self.own_high).to(self.own_dtype)
 
     def inverse(self, action: Tensor) -> Tensor:
-        """Returns actions in the policy's units for actions in the environment's, which datasets hold."""
+        """Returns actions [batch, ...] of the environment in the policy's units, in which networks learn.
+
+        Box actions become [batch, size], clipped to [-1, 1] if `squashed`; discrete ones count from 0.
+        """
         if isinstance(self.space, Box):
             action = action if len(self.space.shape) == 1 else action.reshape(len(action), self.space.size)
             if self.squashed:
@@ -109,7 +113,7 @@ class ActionConverter(nn.Module):
 
     @property
     def edges(self) -> tuple[Tensor, Tensor]:
-        """Returns two limits per component, in the policy's units: actions at or beyond them count as at a bound."""
+        """Returns limits (low, high) [size] in the policy's units; Box actions beyond them count as at a bound."""
         if self.squashed:
             inside = torch.full_like(self.span, 1 - EDGE)
             return -inside, inside
@@ -117,7 +121,7 @@ class ActionConverter(nn.Module):
         return self.low + margin, self.high - margin
 
     def log_volume(self, action: Tensor) -> Tensor | float:
-        """Returns the decrease in log-density per row when actions in [-1, 1] are rescaled to the environment's bounds.
+        """Returns the decrease [batch] in log-density by rescaling actions [batch, size] from [-1, 1] to the bounds.
 
         Components at a bound do not count: they have a probability instead of a density. 0.0 if nothing is rescaled.
         """

@@ -15,9 +15,9 @@ T = TypeVar("T")
 
 
 def find(path: str, known: Mapping[str, T], field: str) -> T:
-    """Returns the object that `path` names: one of `known`, or imported from 'package.module:name'.
+    """Returns `known[path]` if there is one, otherwise the object imported from `path`, written 'package.module:name'.
 
-    Raises a ValueError that names the config's `field` if there is no such object or its import fails.
+    Raises a ValueError that names the config's `field` if there is no object of that name or its import fails.
     """
     if path in known:
         return known[path]

@@ -17,7 +17,10 @@ HOST = torch.device("cpu")
 
 
 class WeighedTensors(TorchFunctionMode):
-    """A torch mode that adds up new tensors' bytes and raises a ValueError if `copies` of them exceed free memory."""
+    """A torch mode that adds up the bytes of tensors made while it is active, by torch.zeros, arange and the like.
+
+    It raises a ValueError, with the text that `refusal` returns, once `copies` times the sum exceed free memory.
+    """
 
     def __init__(self, copies: int, refusal: Callable[[str, tuple[int, ...]], str]) -> None:
         super().__init__()
@@ -67,7 +70,7 @@ def memory_free(device: torch.device) -> int:
 
 
 def line_value(file: Path, key: str = "", scale: int = 1) -> int | None:
-    """Returns the int after `key` in the first line of a file that starts with it, times `scale`; None if missing."""
+    """Returns the int after `key` in the first line that starts with it, times `scale`; None if there is none."""
     try:
         words = next(
             line.removeprefix(key).split()

@@ -16,7 +16,7 @@ Judge = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 class GoalRewards(NamedTuple):
-    """A function that computes the rewards of steps for other goals, and a flag that says if it is tensor code."""
+    """A function that computes steps' rewards for other goals; `tensor_code`: it may be compiled, for any device."""
 
     judge: Judge
     tensor_code: bool  # it may run on any device and be compiled; else it takes tensors on the CPU
@@ -51,7 +51,7 @@ def check_goals(spec: Spec) -> None:
 
 
 def unseen_goals(spec: Spec) -> Spec:
-    """Returns a spec whose groups hide the achieved goal from all networks; raises a ValueError if a group names it."""
+    """Returns a spec in which policy and critic do not see the achieved goal; raises a ValueError if they name it."""
     assert isinstance(spec.obs, Dict)
     for name, keys in (("policy", spec.groups.policy), ("critic", spec.groups.critic)):
         if ACHIEVED in keys:

@@ -35,7 +35,7 @@ class Supply(NamedTuple):
 
 
 class Absent(NamedTuple):
-    """A setting that related algorithms have and one lacks: the reason, and the value that files may still hold."""
+    """The reason why an algorithm lacks a setting that related ones have, and its value that files may still hold."""
 
     why: str
     held: object  # which is taken for nothing

@@ -35,11 +35,17 @@ class Optimizer(nn.Module, ABC):
 
     @abstractmethod
     def direction(self, grad: Tensor, enabled: Tensor | None) -> Tensor:
-        """Returns the step before the learning rate; also updates running averages if `enabled` (None means True)."""
+        """Returns the step, a vector like the flat gradient, before it is multiplied by the learning rate.
+
+        Also updates the running averages if `enabled`, a 0-dim bool (None means True).
+        """
 
     @torch.no_grad()
     def step(self, grads: Sequence[Tensor], enabled: Tensor) -> Tensor:
-        """Moves the parameters if `enabled` and the gradient is finite; returns a 0-dim bool, True if it is finite."""
+        """Clips the gradients, one per parameter, and moves the parameters if `enabled` (0-dim) and all are finite.
+
+        Returns a 0-dim bool: True if the gradients are finite.
+        """
         if grads[0].device.type == "cpu" and not torch.compiler.is_compiling():
             return self.step_on_host(grads, enabled)
         grad = torch.cat([g.reshape(-1) for g in grads])
@@ -81,7 +87,7 @@ class Optimizer(nn.Module, ABC):
 
 
 class Adam(Optimizer):
-    """Adam (Kingma & Ba, 2015), with torch's placement of `eps`."""
+    """The optimizer Adam (Kingma & Ba, 2015), without weight decay; `eps` is added after the root, as in torch."""
 
     mean: Tensor
     square: Tensor
@@ -109,7 +115,10 @@ class Adam(Optimizer):
         return (mean / self.settled(beta1)).div_((square / self.settled(beta2)).sqrt_().add_(self.eps))
 
     def move(self, grad: Tensor) -> None:
-        """Moves the parameters by torch's fused Adam kernel, which rounds in another order than `direction`."""
+        """Moves the parameters by one step against a flat gradient on the CPU, with torch's fused Adam kernel.
+
+        It rounds in another order than `direction`, which is used instead if a parameter is not contiguous.
+        """
         if not all(
             target.is_contiguous() for target in self.targets
         ):  # the kernel would take numbers in memory's order
@@ -136,12 +145,12 @@ class Adam(Optimizer):
             )
 
     def settled(self, beta: float) -> Tensor:
-        """Returns the bias correction 1 - beta**count, computed exactly also for the first steps."""
+        """Returns Adam's bias correction 1 - beta**count after `count` steps, 0-dim, exact also for the first ones."""
         return -(self.count * math.log(beta)).expm1()
 
 
 class RAdam(Adam):
-    """Rectified Adam (Liu et al., 2020, arXiv:1908.03265): plain momentum until the squared average can be trusted."""
+    """The optimizer RAdam (Liu et al., 2020, arXiv:1908.03265): plain momentum until squares are well averaged."""
 
     move = Optimizer.move  # the kernel is Adam's
 
@@ -157,7 +166,7 @@ class RAdam(Adam):
 
 
 class RMSprop(Optimizer):
-    """RMSprop; `tf_like` puts `eps` inside the root and starts the average at one, as the A2C papers' code did."""
+    """The optimizer RMSprop, without momentum; `tf_like` puts `eps` inside the root and starts the average at one."""
 
     square: Tensor
 
@@ -180,7 +189,7 @@ class RMSprop(Optimizer):
 
 
 def moved(average: Tensor, towards: Tensor, share: float, enabled: Tensor | None) -> Tensor:
-    """Returns `average` moved by `share` towards a value; also stores it in `average` if `enabled` (None: True)."""
+    """Returns `average` moved by `share` of the way to `towards`; also writes it to `average` if `enabled` or None."""
     if enabled is None:
         return average.lerp_(towards, share)
     moved = torch.lerp(average, towards, share)

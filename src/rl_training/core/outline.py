@@ -22,6 +22,6 @@ def outline(space: Space) -> str:
 
 
 def differing(theirs: Spec, ours: Spec) -> Iterator[tuple[str, str, str]]:
-    """Yields ("observations" or "actions", `theirs` as text, `ours` as text) for spaces whose outlines differ."""
+    """Yields ("observations" or "actions", `theirs` as text, `ours` as text) where they differ; bounds do not count."""
     sides = (("observations", theirs.obs, ours.obs), ("actions", theirs.action, ours.action))
     yield from ((what, outline(a), outline(b)) for what, a, b in sides if outline(a) != outline(b))

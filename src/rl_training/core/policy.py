@@ -57,20 +57,27 @@ class Policy(nn.Module, ABC):
 
     @abstractmethod
     def act(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = True) -> Act:
-        """Returns an action per row in the policy's units; `first` marks rows whose memory is reset before acting."""
+        """Returns an action per row in the policy's units, its log-probability, and the new memory.
+
+        `obs` comes from `from_env`; the bool mask `first` [batch] marks rows whose memory is reset before acting.
+        """
 
     @torch.no_grad()
     def decide(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = False) -> Decision:
-        """Returns the environment's actions for a batch of its observations, given as tensors with one row each.
+        """Returns actions in the environment's units, and new memory, for tensors of its observations, a row each.
 
-        Without `memory`, every row is the first of its episode. No gradients are recorded.
+        Without `memory`, every row is the first of its episode; the bool mask `first` [batch] marks such rows.
+        No gradients are recorded.
         """
         seen = self.from_env(obs)
         act = self.act(seen, memory or self.initial_memory(next(tree_leaves(seen)).shape[0]), first, explore=explore)
         return Decision(self.to_env(act.action), act.memory)
 
     def forward(self, obs: Tree, memory: Memory = (), first: Tensor | None = None) -> tuple[Tensor, Memory]:
-        """Calls `decide` and returns a plain tuple, so that an exported program can be loaded without this library."""
+        """Returns the action and memory of `decide` without exploration, as a plain tuple.
+
+        An exported program can so be loaded without this library.
+        """
         return tuple(self.decide(obs, memory, first))
 
 

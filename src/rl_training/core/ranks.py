@@ -40,9 +40,9 @@ class Ranks:
 
     @torch.no_grad()
     def means(self, means: Sequence[Tensor], weight: Tensor) -> Sequence[Tensor]:
-        """Turns means over the rows of this rank's batch into means over the rows of all ranks, in one message.
+        """Returns means over the rows of all ranks for `means` over this rank's rows, tensors of any shapes.
 
-        `weight` holds the weights of this rank's rows; a rank counts in proportion to their sum.
+        `weight` holds the weights of this rank's rows; a rank counts in proportion to their sum. Sends one message.
         """
         if self.number == 1:
             return means
@@ -53,7 +53,7 @@ class Ranks:
         return [part.view_as(x).to(x.dtype) for part, x in zip(parts, means, strict=True)]
 
     def mean(self, mean: Tensor, weight: Tensor) -> Tensor:
-        """Turns one mean over this rank's rows into the mean over the rows of all ranks, as `means` does."""
+        """Returns the mean over the rows of all ranks, for a mean over this rank's rows, weighted by `weight`."""
         return self.means([mean], weight)[0]
 
     def exchange(self, said: list) -> list[list]:
@@ -77,7 +77,7 @@ class Ranks:
         return stop
 
     def other_parts(self) -> list[dict]:
-        """Returns, on the first rank, the other ranks' parts of the state, while these wait in `synchronize`; [] if alone."""
+        """Returns, on the first rank, the results of `part()` of others that wait in `synchronize`; [] if alone."""
         return []
 
 

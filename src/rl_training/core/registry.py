@@ -77,7 +77,7 @@ class Entry(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Returns the name of the algorithm's managed class, e.g. "PPO"."""
+        """Returns the name of the class that users train, e.g. "PPO" where the config class is PPOConfig."""
         return self.config.__name__.removesuffix("Config")
 
 

@@ -22,14 +22,14 @@ NUMBER = r"[-+]?\d*\.?\d+(?:[eE][-+]?\d+)?"
 
 
 class Range(NamedTuple):
-    """Bounds of a number; None means no bound."""
+    """Bounds of a number: at least `min`, at most `max`, and greater than `above`; None means no bound."""
 
     min: float | None = None
     max: float | None = None
     above: float | None = None
 
     def refusal(self, number: float) -> str | None:
-        """Returns the bound that a number violates, e.g. "must be at least 0"; None if it is within the range."""
+        """Returns the condition that a number violates, e.g. "must be at least 0" or "must be finite"; None if none."""
         if not math.isfinite(number):
             return "must be finite"
         if self.above is not None and number <= self.above:
@@ -140,7 +140,7 @@ ScheduleLike = (
 
 
 class Scheduled(nn.Module):
-    """A module that holds a schedule's present value as a 0-dim tensor; `set_progress` changes it in place."""
+    """A module whose call returns a schedule's present value, 0-dim; `set_progress` changes it in place."""
 
     value: Tensor
 

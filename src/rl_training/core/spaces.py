@@ -109,7 +109,10 @@ KINDS: dict[str, type] = {kind.__name__: kind for kind in (Box, Discrete, MultiD
 
 
 def choices(space: Discrete | MultiDiscrete | MultiBinary) -> tuple[int, int | tuple[int, ...]]:
-    """Returns the environment's first choice and the number of choices (one number per part of a MultiDiscrete)."""
+    """Returns the number of the first choice (0 unless a Discrete has another `start`) and how many choices there are.
+
+    That is an int, 2 for bits, or a tuple with an int per part of a MultiDiscrete.
+    """
     match space:
         case Discrete():
             return space.start, space.num
@@ -161,7 +164,7 @@ class Spec:
     groups: Groups = field(default=Groups(), compare=False)  # no matter of the environment's
 
     def seen_by(self, group: Literal["policy", "critic"]) -> Spec:
-        """Returns a spec with only the observations that one group sees, and the action mask, which both groups see."""
+        """Returns a spec with only the observations that `group` sees and the action mask; itself if it sees all."""
         keys = self.groups.policy if group == "policy" else self.groups.critic
         if not keys:
             return self

@@ -13,7 +13,10 @@ TreeT = TypeVar("TreeT")
 
 
 def tree_map(fn: Callable[..., Tensor], tree: TreeT, *rest: TreeT) -> TreeT:
-    """Returns a tree of `fn(leaf, *leaves)`, with the leaves at the same place in `rest`; None stays None."""
+    """Returns a copy of `tree` with fn(leaf, *leaves) for every leaf, and the leaves at its place in the trees `rest`.
+
+    A tree is a leaf, or a dict or (named) tuple of trees; None stays None.
+    """
     if isinstance(tree, Tensor):
         return fn(tree, *rest)  # pyrefly: ignore
     if tree is None:
@@ -39,7 +42,10 @@ def tree_leaves(tree: object) -> Iterator[Tensor]:
 
 
 def saved_tensors(tree: object, name: str) -> Tree:
-    """Returns `tree`, read from a file, if it is a tensor or a dict of tensors; otherwise raises a TypeError."""
+    """Returns `tree`, read from a file, if it is a tensor or a dict of such trees that is not empty.
+
+    Otherwise raises a TypeError that begins with `name`.
+    """
     if isinstance(tree, Tensor):
         return tree
     if isinstance(tree, dict) and tree:

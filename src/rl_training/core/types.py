@@ -28,7 +28,10 @@ class Transition(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A value that an algorithm asks for with every step; a store that cannot provide it raises a ValueError."""
+    """The name, shape, dtype and source of a value that an algorithm needs with every step, beside a Transition.
+
+    A replay, dataset or rollout that cannot provide it raises a ValueError.
+    """
 
     name: str
     shape: tuple[int, ...] = ()
@@ -44,7 +47,7 @@ class Weighted(Protocol):
 
     @property
     def weight(self) -> Tensor:
-        """Returns the weight of every row; 0 for rows that must not count."""
+        """Returns a tensor of the weight of every row; 0 for rows that must not count."""
         ...
 
     def _replace(self, *, weight: Tensor = ...) -> Self: ...
@@ -79,7 +82,7 @@ class RolloutBatch(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """The result of a loss function: the value to minimise, metrics to log, and outputs per row."""
+    """The result of a loss function: the 0-dim value to minimise, metrics to log, and a dict of tensors [batch]."""
 
     value: Tensor  # to minimise
     metrics: Metrics
@@ -87,7 +90,7 @@ class Loss(NamedTuple):
 
 
 class Step(NamedTuple):
-    """The result of one update: metrics to log, and outputs per row such as new priorities."""
+    """The result of one update: metrics to log, and a dict of tensors [batch], such as new priorities."""
 
     metrics: Metrics
     rows: Rows = {}  # of a batch from experience that samples by it, `priority`
