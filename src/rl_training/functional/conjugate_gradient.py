@@ -11,9 +11,9 @@ from torch import Tensor
 def conjugate_gradient(
     product: Callable[[Tensor], Tensor], b: Tensor, num_steps: int, tolerance: float = 1e-10
 ) -> Tensor:
-    """Returns x with A x = b after `num_steps` steps, for a symmetric positive definite A with `product(v)` = A v.
+    """Returns the vector x that solves A x = b approximately, after `num_steps` steps; `product(v)` returns A v.
 
-    Once the squared residual is at most `tolerance`, further steps change nothing.
+    A must be symmetric and positive definite. Once the squared residual is at most `tolerance`, steps change nothing.
     """
     x, residual, direction = torch.zeros_like(b), b.clone(), b.clone()
     square = residual.dot(residual)

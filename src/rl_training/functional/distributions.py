@@ -81,7 +81,10 @@ class Bernoulli(NamedTuple):
 
 
 class DiagGaussian(NamedTuple):
-    """A distribution of independent normals [..., size]; log-probabilities and entropies are sums over `size`."""
+    """A distribution of independent normals with means [..., size] and logarithms of deviations that broadcast to them.
+
+    Log-probabilities and entropies are sums over `size`.
+    """
 
     mean: Tensor
     log_std: Tensor
@@ -101,13 +104,16 @@ class DiagGaussian(NamedTuple):
 
 
 class SquashedGaussian(NamedTuple):
-    """A distribution of independent normals pushed through tanh, so that actions [..., size] lie in (-1, 1)."""
+    """A distribution of actions tanh(x), [..., size], in (-1, 1), where x is normal with `mean` and exp(`log_std`)."""
 
     mean: Tensor
     log_std: Tensor
 
     def draw(self) -> tuple[Tensor, Tensor]:
-        """Draws an action per row; returns actions and log-probabilities, which are exact also where tanh saturates."""
+        """Returns drawn actions [..., size] and their log-probabilities [...]; gradients flow through both.
+
+        Log-probabilities are exact also where tanh saturates.
+        """
         before = self.mean + self.log_std.exp() * torch.randn_like(self.mean)
         return torch.tanh(before), self.log_prob_before(before)
 
@@ -118,12 +124,12 @@ class SquashedGaussian(NamedTuple):
         return torch.tanh(self.mean)
 
     def log_prob(self, action: Tensor) -> Tensor:
-        """Returns the log-probability of an action in [-1, 1] per row; a bound counts as the nearest number inside."""
+        """Returns the log-probability [...] of actions [..., size]; bounds (-1, 1) count as the nearest number inside."""
         inside = 1 - torch.finfo(action.dtype).eps
         return self.log_prob_before(torch.atanh(action.clamp(-inside, inside)))
 
     def log_prob_before(self, before: Tensor) -> Tensor:
-        """Returns the log-probability of the action tanh(`before`) per row."""
+        """Returns the log-probability [...] of the actions tanh(`before`), for `before` [..., size]."""
         slope = 2 * (math.log(2) - before - F.softplus(-2 * before))  # log of 1 - tanh^2, without its cancellation
         return DiagGaussian(self.mean, self.log_std).log_prob(before) - slope.sum(-1)
 
@@ -139,7 +145,7 @@ def detach(distribution: Distribution) -> Distribution:
 
 
 def kl_divergence(old: Distribution, new: Distribution) -> Tensor:
-    """Returns KL(old, new) per row; raises a TypeError if the two distributions are not of the same kind."""
+    """Returns KL(old, new) per row; raises a TypeError for distributions of different kinds or a SquashedGaussian."""
     match old, new:
         case Categorical(), Categorical():
             return (old.log_probs.exp() * (old.log_probs - new.log_probs)).sum(-1)

@@ -24,13 +24,16 @@ def weighted_mean(x: Tensor, weight: Tensor) -> Tensor:
 
 
 def weighted_means(weight: Tensor, *columns: Tensor) -> list[Tensor]:
-    """Returns the weighted mean of every column, 0 if all weights are 0; the weights are added up only once."""
+    """Returns the weighted mean, 0-dim, of every column, a tensor of the shape of `weight`; 0 if all weights are 0."""
     count = total(weight).clamp(min=TINY)
     return [total(x * weight) / count for x in columns]
 
 
 def normalize_advantage(advantage: Tensor, weight: Tensor, ranks: Ranks = ALONE) -> Tensor:
-    """Returns advantages with weighted mean 0 and (unbiased) standard deviation 1 over the rows of all ranks."""
+    """Returns advantages shifted and scaled to weighted mean 0 and (unbiased) deviation 1 over all ranks.
+
+    `weight` has the shape of `advantage`, which is the result's, too.
+    """
     if ranks.number > 1:
         return normalize_together(advantage, weight, ranks)
     centred = advantage - weighted_mean(advantage, weight)
@@ -39,7 +42,7 @@ def normalize_advantage(advantage: Tensor, weight: Tensor, ranks: Ranks = ALONE)
 
 
 def normalize_together(advantage: Tensor, weight: Tensor, ranks: Ranks) -> Tensor:
-    """Does the same as `normalize_advantage` over several ranks, with one message of sums in double precision."""
+    """Returns the result of `normalize_advantage` for several ranks, by one message of sums in double precision."""
     x, w = advantage.double(), weight.double()
     count, first, second = ranks.sum(torch.stack([total(w), total(x * w), total(x.square() * w)])).unbind()
     mean = first / count.clamp(min=TINY)
@@ -48,19 +51,25 @@ def normalize_together(advantage: Tensor, weight: Tensor, ranks: Ranks) -> Tenso
 
 
 def clipped_surrogate(ratio: Tensor, advantage: Tensor, clip_range: Tensor | float) -> Tensor:
-    """Returns PPO's clipped objective per row (arXiv:1707.06347, eq. 7), to be maximised."""
+    """Returns PPO's clipped objective per row (arXiv:1707.06347, eq. 7), to be maximised.
+
+    `ratio` is the action's probability under the new policy divided by that under the old one.
+    """
     near = ratio.clamp(1 - clip_range, 1 + clip_range)  # pyrefly: ignore (its overloads do not mix kinds of bounds)
     return torch.minimum(ratio * advantage, near * advantage)
 
 
 def clipped_value_loss(value: Tensor, old_value: Tensor, target: Tensor, clip_range: Tensor | float) -> Tensor:
-    """Returns the larger squared error per row of `value` and of `value` clipped to `old_value` +- `clip_range`."""
+    """Returns, per row, the larger squared error of `value` and of `value` clipped to `old_value` +- `clip_range`."""
     near = old_value + (value - old_value).clamp(-clip_range, clip_range)  # pyrefly: ignore (as above)
     return torch.maximum((value - target).square(), (near - target).square())
 
 
 def approx_kl(log_ratio: Tensor) -> Tensor:
-    """Returns a low-variance, never negative estimate of KL(old, new) per row: (r - 1) - log r, with r = new / old."""
+    """Returns an estimate of KL(old, new) per row that is never negative: (r - 1) - log r, where log r is `log_ratio`.
+
+    The ratio r is the action's probability under the new policy divided by that under the old one.
+    """
     return log_ratio.expm1() - log_ratio
 
 
@@ -70,7 +79,7 @@ def clip_fraction(ratio: Tensor, clip_range: Tensor | float) -> Tensor:
 
 
 def explained_variance(prediction: Tensor, target: Tensor, weight: Tensor) -> Tensor:
-    """Returns 1 - Var[target - prediction] / Var[target], weighted: 1 is perfect, 0 no better than the mean."""
+    """Returns 1 - Var[target - prediction] / Var[target], weighted, 0-dim: 1 is perfect, 0 as good as the mean."""
     return 1 - weighted_variance(target - prediction, weight) / weighted_variance(target, weight).clamp(min=1e-12)
 
 

@@ -11,7 +11,7 @@ from rl_training.core import ALONE, Ranks
 
 
 class RunningMoments(NamedTuple):
-    """The mean, (biased) variance and number of the rows seen so far."""
+    """The mean and (biased) variance, each of a row's shape, of the rows seen so far, and their number, 0-dim."""
 
     mean: Tensor
     var: Tensor
@@ -19,7 +19,7 @@ class RunningMoments(NamedTuple):
 
 
 def merge_moments(old: RunningMoments, rows: Tensor, ranks: Ranks = ALONE) -> RunningMoments:
-    """Returns the moments of the old rows and the rows (first dimension) of all ranks, by Chan's parallel formula."""
+    """Returns the moments of the rows that `old` has seen and of new `rows` [row, ...], of all ranks together."""
     if ranks.number > 1:
         num, mean, var = moments_together(rows, old.mean, ranks)
     elif rows.shape[0] == 0:
@@ -33,7 +33,10 @@ def merge_moments(old: RunningMoments, rows: Tensor, ranks: Ranks = ALONE) -> Ru
 
 
 def moments_together(rows: Tensor, near: Tensor, ranks: Ranks) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns number, mean and variance of the rows of all ranks, from one message of sums relative to `near`."""
+    """Returns number, mean and variance of the rows [row, ...] of all ranks, by one message.
+
+    Sums are taken of differences from `near`, which should be close to the mean, so that less is rounded.
+    """
     off = rows - near
     num = near.new_full((1,), rows.shape[0])
     sums = ranks.sum(torch.cat([num, off.sum(0).reshape(-1), off.square().sum(0).reshape(-1)]))

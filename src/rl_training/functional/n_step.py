@@ -30,9 +30,10 @@ def n_step_return(
     gamma: float,
     stop: Tensor | None = None,
 ) -> NStepReturn:
-    """Returns the discounted sum of `n` rewards from every row on, fewer at the end of an episode or before row `stop`.
+    """Returns the discounted sum of `n` rewards from each row number in `row` on.
 
-    `reward` and `flags` are whole columns, which row numbers index; `follow(rows)` returns the row after each row.
+    It has fewer at the end of an episode or before row `stop`. `reward` and `flags` (bits TERMINATED and ENDED) are
+    whole columns, which row numbers index; `follow(rows)` returns the number of the row after each.
     """
     return n_step_walk(lambda row, _: (reward[row], flags[row]), row, follow, n=n, gamma=gamma, stop=stop)
 
@@ -46,7 +47,10 @@ def n_step_walk(
     gamma: float,
     stop: Tensor | None = None,
 ) -> NStepReturn:
-    """Does the same as `n_step_return`; `read(rows, step)` returns the rewards and flags of rows, `step` steps on."""
+    """Returns the result of `n_step_return`, with a function in place of columns.
+
+    `read(rows, step)` returns the rewards and flags of `rows`, which lie `step` steps after the first ones.
+    """
     last = row
     total, seen = read(row, 0)
     discount = torch.full_like(total, gamma)

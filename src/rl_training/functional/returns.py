@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def reverse_scan(value: Tensor, decay: Tensor) -> Tensor:
-    """Returns x with x[t] = value[t] + decay[t] * x[t + 1] along the first dimension, where x[T] = 0."""
+    """Returns x with x[t] = value[t] + decay[t] * x[t + 1], where all are [T, ...] and x[T] counts as 0."""
     shift = 1
     while shift < value.shape[0]:  # pointer doubling: each pass joins windows of twice the length
         later, later_decay = torch.zeros_like(value), torch.zeros_like(decay)
@@ -23,7 +23,7 @@ def reverse_scan(value: Tensor, decay: Tensor) -> Tensor:
 def discounted_returns(reward: Tensor, last: Tensor, first: Tensor, gamma: float) -> Tensor:
     """Returns sums R[t] = gamma * R[t - 1] + reward[t], [time, env], which start again from 0 where `first` is True.
 
-    `last` [env] is R before the first row.
+    `reward` and the bools `first` are [time, env]; `last` [env] is R before the first time step.
     """
     decay = gamma * (~first).to(reward.dtype)
     value = reward.clone()
@@ -34,7 +34,10 @@ def discounted_returns(reward: Tensor, last: Tensor, first: Tensor, gamma: float
 def lambda_returns(
     reward: Tensor, next_value: Tensor, terminated: Tensor, truncated: Tensor, *, gamma: float, lam: float
 ) -> Tensor:
-    """Returns lambda-returns [time, env]; they add `next_value` at truncation and at the end, not at termination."""
+    """Returns lambda-returns [time, env] for arguments of that shape, the last two of them bools.
+
+    At truncation and in the last row they add `next_value`, discounted; at termination they add nothing.
+    """
     going = (~(terminated | truncated)).to(reward.dtype)
     going[-1] = 0.0
     bootstrap = torch.where(terminated, 0.0, gamma * next_value)  # not a product: after the end there may be no value
@@ -51,14 +54,20 @@ def gae(
     gamma: float,
     gae_lambda: float,
 ) -> Tensor:
-    """Returns GAE advantages [time, env] (arXiv:1506.02438): bootstraps at truncation, stops at termination."""
+    """Returns GAE advantages [time, env] (arXiv:1506.02438) for arguments of that shape, the last two of them bools.
+
+    `next_value` is that of the true next observation: it counts at truncation, and not at termination.
+    """
     delta = reward + gamma * next_value * (~terminated).to(reward.dtype) - value
     decay = gamma * gae_lambda * (~(terminated | truncated)).to(reward.dtype)
     return reverse_scan(delta, decay)
 
 
 class VTrace(NamedTuple):
-    """V-trace estimates [time, env] of a rollout; the policy gradient is that of rho * advantage * log_prob."""
+    """The V-trace estimates [time, env] of a rollout: value targets, advantages, and clipped importance weights `rho`.
+
+    The policy gradient is that of rho * advantage * log_prob.
+    """
 
     target: Tensor  # for the value
     advantage: Tensor  # of the action, once it is taken
@@ -78,10 +87,11 @@ def v_trace(
     rho_bar: float = 1.0,
     c_bar: float = 1.0,
 ) -> VTrace:
-    """Returns V-trace estimates [time, env] (arXiv:1802.01561, eq. 1): bootstraps at truncation, stops at termination.
+    """Returns V-trace estimates [time, env] (arXiv:1802.01561, eq. 1) for tensors of that shape.
 
     `log_ratio` is log(probability by the policy to evaluate / probability by the policy that acted). Where it is 0, the
     targets are lambda-returns and the advantages generalized ones; with lam 1 the advantages are the paper's.
+    `next_value` counts at truncation, and not at termination.
     """
     ratio = log_ratio.exp()
     rho, c = ratio.clamp(max=rho_bar), lam * ratio.clamp(max=c_bar)

@@ -10,30 +10,33 @@ from rl_training.core import ALONE, Ranks
 
 
 def importance_weights(probability: Tensor, beta: Tensor | float, ranks: Ranks = ALONE) -> Tensor:
-    """Returns `probability` ** -`beta`, divided by the largest of all ranks, to correct prioritised sampling.
+    """Returns importance weights for prioritised sampling: `probability` [batch] ** -`beta`, divided by the largest.
 
-    Section 3.4 of arXiv:1511.05952.
+    The largest is that over all ranks. Section 3.4 of arXiv:1511.05952.
     """
     weight = probability.pow(-beta)
     return weight / ranks.largest(weight.max())
 
 
 def conservative_gap(q: Tensor, action: Tensor) -> Tensor:
-    """Returns the logsumexp of values [batch, actions] minus that of `action` [batch] (arXiv:2006.04779, eq. 4)."""
+    """Returns, [batch], the logsumexp of values `q` [batch, actions] minus the value of `action` [batch].
+
+    Equation 4 of arXiv:2006.04779.
+    """
     return q.logsumexp(-1) - q.gather(-1, action.unsqueeze(-1)).squeeze(-1)
 
 
 def sampled_conservative_gap(q: Tensor, log_density: Tensor, data_q: Tensor) -> Tensor:
-    """Returns an estimate of `conservative_gap`, [..., batch], for continuous actions (arXiv:2006.04779, appendix F).
+    """Returns an estimate [..., batch] of the logsumexp of all actions' values minus the value of the data's action.
 
-    `q` [..., batch, sample] are values of actions drawn with `log_density` [batch, sample], and `data_q` [..., batch] those
-    of the data's actions. The constant log of the number of samples is left in.
+    `q` [..., batch, sample] are values of actions drawn with `log_density` [batch, sample], and `data_q` [..., batch]
+    those of the data's (arXiv:2006.04779, appendix F). The constant log of the number of samples is left in.
     """
     return (q - log_density).logsumexp(-1) - data_q
 
 
 def expectile_loss(error: Tensor, expectile: float) -> Tensor:
-    """Returns squared errors, weighted by `expectile` if positive and by 1 - `expectile` if negative.
+    """Returns every squared error times `expectile` if the error is positive and times 1 - `expectile` if negative.
 
     An error is target - prediction (arXiv:2110.06169, eq. 4).
     """
@@ -48,8 +51,8 @@ def advantage_weights(advantage: Tensor, beta: float, largest: float) -> Tensor:
 def project_distribution(probs: Tensor, atoms: Tensor, reward: Tensor, discount: Tensor) -> Tensor:
     """Returns the probabilities [batch, atoms] of reward + discount * z, where z is an atom with probability `probs`.
 
-    They are projected onto the same atoms (arXiv:1707.06887, algorithm 1): a value between two atoms gives its mass to both
-    by distance, and mass beyond the ends stays at the ends.
+    `probs` is [batch, atoms], `reward` and `discount` are [batch], and `atoms` are evenly spaced. A value between two
+    atoms gives its mass to both, most to the nearer; beyond the ends it stays at the ends (arXiv:1707.06887, algorithm 1).
     """
     spacing = (atoms[-1] - atoms[0]) / (len(atoms) - 1)
     moved = (reward.unsqueeze(-1) + discount.unsqueeze(-1) * atoms).clamp(atoms[0], atoms[-1])
@@ -59,7 +62,10 @@ def project_distribution(probs: Tensor, atoms: Tensor, reward: Tensor, discount:
 
 
 def spread_by_index(mass: Tensor, place: Tensor) -> Tensor:
-    """Returns masses [..., n] split, by nearness, between the whole numbers (0 to n - 1) around their places."""
+    """Returns sums of mass [..., n] at the numbers 0 to n - 1, for `mass` [..., n] at `place` [..., n] between them.
+
+    Each mass is split between the two numbers around its place, most to the nearer.
+    """
     below = place.floor().clamp(max=place.shape[-1] - 2)
     share = place - below
     spread = torch.zeros_like(mass).scatter_add(-1, below.long(), mass * (1 - share))
@@ -67,15 +73,16 @@ def spread_by_index(mass: Tensor, place: Tensor) -> Tensor:
 
 
 def spread_by_distance(mass: Tensor, place: Tensor) -> Tensor:
-    """Does the same as `spread_by_index` from all pairs of place and number, which are summed in a fixed order."""
+    """Returns the result of `spread_by_index`, computed from all pairs of place and number, in a fixed order."""
     number = torch.arange(place.shape[-1], device=place.device).unsqueeze(-1)
     return ((1 - (place.unsqueeze(-2) - number).abs()).clamp(min=0) * mass.unsqueeze(-2)).sum(-1)
 
 
 def quantile_huber(current: Tensor, fractions: Tensor, target: Tensor, kappa: float) -> Tensor:
-    """Returns the loss [batch] of quantiles [batch, n] at `fractions` for `target` [batch, m] (arXiv:1710.10044).
+    """Returns the loss [batch] of quantiles `current` [batch, n] for `target` [batch, m] (arXiv:1710.10044).
 
-    The loss is summed over the current quantiles and averaged over the targets; `kappa` 0 is the plain quantile loss.
+    `fractions`, [n] or [batch, n], are those of the quantiles. The loss is summed over these and averaged over the
+    targets; `kappa` is Huber's threshold, and 0 gives the plain quantile loss.
     """
     error = target.unsqueeze(-2) - current.unsqueeze(-1)  # [batch, n, m]
     size = error.abs()
@@ -86,9 +93,9 @@ def quantile_huber(current: Tensor, fractions: Tensor, target: Tensor, kappa: fl
 
 
 def truncated_mixture(quantiles: Tensor, dropped: int) -> Tensor:
-    """Returns the quantiles [critic, batch, n] of all critics pooled, without the largest: [batch, kept], rising.
+    """Returns the quantiles [critic, batch, n] of all critics pooled and sorted, without the largest: [batch, kept].
 
-    `dropped` times the number of critics are left out (arXiv:2005.04269, eq. 11).
+    The largest critics * `dropped` are left out, so kept is critics * (n - `dropped`) (arXiv:2005.04269, eq. 11).
     """
     critics, _, num = quantiles.shape
     pooled = quantiles.transpose(0, 1).flatten(1).sort(-1).values
