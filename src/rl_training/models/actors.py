@@ -62,7 +62,7 @@ class DeterministicPolicy(Policy):
         self.action_size, self.noise, self.noise_std = action_size, noise, noise_std
 
     def initial_memory(self, num: int) -> Memory:
-        """Returns zeros [num, action_size], where Ornstein-Uhlenbeck noise ("ou") starts; () for other noise."""
+        """Returns a tuple of zeros [num, action_size], at which Ornstein-Uhlenbeck noise starts; () for other noise."""
         return (torch.zeros(num, self.action_size, device=self.device),) if self.noise == "ou" else ()
 
     def action(self, obs: Tree) -> Tensor:
@@ -102,7 +102,7 @@ class SquashedGaussianPolicy(Policy):
 
 
 class ClippedGaussianPolicy(Policy):
-    """A policy that draws from a normal around a tanh mean, with one learned deviation, and clips draws to [-1, 1].
+    """A policy that draws from a normal around a tanh mean with learned deviations, and clips draws to [-1, 1].
 
     Actions of data at the bounds have a finite density, which those of a normal pushed through tanh have not.
     """
@@ -123,7 +123,7 @@ class ClippedGaussianPolicy(Policy):
         self.log_std_logit = nn.Parameter(torch.zeros(action_size))  # starts in the middle of the range
 
     def distribution(self, obs: Tree) -> DiagGaussian:
-        """Returns the normal distribution of actions per row, from which draws are not clipped yet."""
+        """Returns the normal distribution of actions per row of observations; its draws are not yet clipped."""
         low, high = self.log_std_range
         mean = torch.tanh(self.network(self.normalizer(obs)))
         return DiagGaussian(mean, low + (high - low) * self.log_std_logit.sigmoid())

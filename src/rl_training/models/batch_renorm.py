@@ -70,7 +70,10 @@ class RenormMLP(EnsembleMLP):
         )
 
     def layers(self, x: Tensor, members: Members = None, *, train: bool = True) -> Iterator[Tensor]:
-        """Yields each layer's output [num, batch, width], the last for `members`; `train` updates running averages."""
+        """Yields each layer's output [num, batch, width], the last only of the networks `members` (None: all).
+
+        With `train` it normalises by the batch and updates the running averages, otherwise by these.
+        """
         last = len(self.weights) - 1
         x = x.expand(len(self.weights[0]), -1, -1)
         for index, (weight, bias, norm) in enumerate(zip(self.weights, self.biases, self.norms, strict=True)):

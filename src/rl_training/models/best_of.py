@@ -39,9 +39,9 @@ class ProposalPolicy(Policy):
         self.register_buffer("latents", vae.draw_latents(1, num_actions))
 
     def propose(self, obs: Tree, latents: Tensor, perturbation: Perturbation | None = None) -> Tensor:
-        """Returns proposed and perturbed actions [batch, several, size], for latents [batch, several, latent size].
+        """Returns actions [batch, several, size], decoded from latents [batch, several, latent size] and moved.
 
-        `perturbation` replaces the policy's own if given; observations are normalised already.
+        `perturbation` moves them instead of the policy's own if given; `obs` [batch, ...] is normalised already.
         """
         return (perturbation or self.perturbation)(obs, torch.tanh(self.vae.propose(obs, latents)))
 
@@ -56,7 +56,8 @@ class ProposalPolicy(Policy):
 class BestOfPolicy(SquashedGaussianPolicy):
     """A tanh-Gaussian policy that explores by one draw, and otherwise takes the best of `num_actions` draws.
 
-    The best is the action that the first critic values most; its draws use the same noise in every call.
+    The best is the action that the first of the critics given to `ask` values most. Except to explore, draws use
+    the same noise in every call.
     """
 
     critics: Critics
@@ -69,7 +70,7 @@ class BestOfPolicy(SquashedGaussianPolicy):
         self.register_buffer("noise", torch.randn(1, num_actions, action_size))
 
     def ask(self, critics: Critics) -> None:
-        """Sets the critics by which `act` chooses without exploration; must be called before that."""
+        """Sets the critics by which `act` chooses without exploration; must be called before it does."""
         self.critics = critics
 
     def act(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = True) -> Act:
@@ -82,7 +83,10 @@ class BestOfPolicy(SquashedGaussianPolicy):
 
 
 def best_of(critics: Critics, obs: Tree, action: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns, of actions [batch, several, size], each row's best by the first critic, and NaN as log-probability."""
+    """Returns each row's best action [batch, size], by the first critic, of actions [batch, several, size], and NaN.
+
+    NaN [batch] stands for the log-probabilities, which are not known. `obs` is normalised already.
+    """
     q = critics.of_several(obs, action, slice(1), train=False)
     best = q.flatten(2).squeeze(0).argmax(-1)
     chosen = action[torch.arange(len(best), device=best.device), best]

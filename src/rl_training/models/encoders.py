@@ -108,7 +108,7 @@ class DictEncoder(Encoder):
 
 
 def build_encoder(space: Space, *, factory: str | None = None, ortho_init: bool = True) -> Encoder:
-    """Returns a new encoder for a space: the one for its kind, or the user's own if `factory` names its code."""
+    """Returns a new encoder for a space: that for its kind, or the user's from `factory`, 'package.module:name'."""
     if factory is not None:
         return cast(Encoder, build_own(factory, space))
     if isinstance(space, Dict):
@@ -119,5 +119,5 @@ def build_encoder(space: Space, *, factory: str | None = None, ortho_init: bool 
 
 
 def encode_mask(obs: Tree) -> Tensor | None:
-    """Returns the action mask in an observation; None if it has none."""
+    """Returns the entry "action_mask" of a dict of observations; None if there is none or `obs` is no dict."""
     return obs.get("action_mask") if isinstance(obs, dict) else None

@@ -18,7 +18,7 @@ Members = Tensor | slice | None  # which networks of an ensemble to ask; None: a
 
 
 class EnsembleMLP(nn.Module):
-    """`num` multi-layer perceptrons: [batch, inputs] to [num, batch, outputs], one matrix product per layer for all.
+    """An ensemble of `num` perceptrons, [batch, inputs] to [num, batch, outputs], with one product per layer for all.
 
     Hidden layers are dropped out, then normalised, then activated (DroQ's order, arXiv:2110.02034), where asked for.
     """
@@ -53,7 +53,10 @@ class EnsembleMLP(nn.Module):
         return x
 
     def layers(self, x: Tensor, members: Members = None, *, train: bool = True) -> Iterator[Tensor]:
-        """Yields the output [num, batch, width] of every layer, after its activation; dropout acts only if `train`."""
+        """Yields every layer's output [num, batch, width], the last without activation; dropout acts only if `train`.
+
+        With `members`, network numbers or a slice, it has only those networks.
+        """
         last = len(self.weights) - 1
         for index, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             x = products(x, select(weight, members), select(bias, members))
@@ -68,12 +71,18 @@ class EnsembleMLP(nn.Module):
 
 
 def select(parameter: Tensor, members: Members) -> Tensor:
-    """Returns the parameters of the chosen members; for None, `parameter` itself: slicing would copy its gradient."""
+    """Returns the entries of a parameter [num, ...] for the networks `members`, their numbers or a slice.
+
+    For None it returns `parameter` itself, because slicing would copy its gradient.
+    """
     return parameter if members is None else parameter[members]
 
 
 def products(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Returns x @ weight + bias, [num, batch, outputs], for x [num, batch, inputs] or, shared, [batch, inputs]."""
+    """Returns x @ weight + bias, [num, batch, outputs], for weight [num, inputs, outputs] and bias [num, 1, outputs].
+
+    `x` is [num, batch, inputs], or [batch, inputs] for all networks alike.
+    """
     if weight.shape[-1] == 1:  # matrix products with one column are six times slower than a sum
         return (x * weight.transpose(1, 2)).sum(-1, keepdim=True) + bias
     # Not baddbmm, which writes the biases first: the compiler adds them together with the activation.
@@ -91,11 +100,18 @@ class Critics(nn.Module):
         self.net = build_net(self.encoder.features_dim + action_size)
 
     def forward(self, obs: Tree, action: Tensor, members: Members = None, *, train: bool = True) -> Tensor:
-        """Returns [critic, batch, outputs] for normalised observations and actions in [-1, 1]."""
+        """Returns [critic, batch, outputs] for normalised observations and actions [batch, size] in [-1, 1].
+
+        With `members`, critics' numbers or a slice, it asks only those critics.
+        """
         return self.net(self.join(obs, action), members, train=train)
 
     def of_several(self, obs: Tree, action: Tensor, members: Members = None, *, train: bool = True) -> Tensor:
-        """Returns [critic, batch, several, outputs] for actions [batch, several, size]; encodes observations once."""
+        """Returns [critic, batch, several, outputs] for normalised observations and actions [batch, several, size].
+
+        Observations, one for the `several` actions of a row, are encoded once. With `members`, numbers or a slice,
+        it asks only those critics.
+        """
         features = self.encoder(obs).unsqueeze(1).expand(-1, action.shape[1], -1)
         joined = torch.cat([features, action], -1).flatten(0, 1)
         return self.net(joined, members, train=train).unflatten(1, action.shape[:2])
@@ -104,6 +120,6 @@ class Critics(nn.Module):
         return torch.cat([self.encoder(obs), action], -1)
 
     def activations(self, obs: Tree, action: Tensor) -> Iterator[Tensor]:
-        """Yields the output of every hidden layer as [batch, critics * units]."""
+        """Yields every hidden layer's output as [batch, critics * units], for normalised observations and actions."""
         layers = list(self.net.layers(self.join(obs, action), train=False))
         yield from (layer.transpose(0, 1).flatten(1) for layer in layers[:-1])

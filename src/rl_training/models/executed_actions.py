@@ -22,7 +22,7 @@ from rl_training.models.policies import RecurrentPolicy, StochasticPolicy
 def executed_log_prob(
     policy: Policy, obs: Tree, action: Tensor, memory: Memory = (), first: Tensor | None = None
 ) -> Tensor | None:
-    """Returns the log-probability per row of actions as executed; None if the policy has no distribution.
+    """Returns the log-probability [batch] of Box actions as executed; None for policies without a distribution.
 
     Actions are in the policy's units, the result in the environment's. A component at a bound has the probability of all
     draws beyond it. Components beyond their bounds are draws that were logged before they were clipped: these have a density.
@@ -55,7 +55,7 @@ def uniform_log_prob(policy: Policy, action: Tensor) -> Tensor:
 
 
 def at_bounds(policy: Policy, action: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns two masks of `action`, in the policy's units: components at their lower, and at their upper bound."""
+    """Returns two bool masks of the shape of `action`, in the policy's units: components at the lower and upper bound."""
     low, high = policy.to_env.edges
     lowest, highest = (-1.0, 1.0) if policy.squashed else (policy.to_env.low, policy.to_env.high)
     fixed = policy.to_env.span == 0

@@ -86,7 +86,10 @@ class MLP(nn.Module):
         return x
 
     def fuse(self, products: str) -> None:
-        """Switches GPU calls to one kernel with "float32", "tf32" or "bf16" `products`, if it supports this network."""
+        """Makes later GPU calls use one kernel for all layers if it supports this network; otherwise does nothing.
+
+        Factors of products are rounded to `products`: "float32", "tf32" or "bf16".
+        """
         if self.fits(products):
             self.products = products
 
@@ -154,7 +157,8 @@ def spread(x: Tensor) -> Tensor:
 def fuse_networks(module: nn.Module, products: str) -> bool:
     """Switches every small enough MLP in a module to one GPU kernel; returns True if any was switched.
 
-    If the kernels cannot be built, it logs a warning and switches none.
+    Factors of products are rounded to `products`: "float32", "tf32" or "bf16". If the kernels cannot be built, it logs
+    a warning and switches none.
     """
     nets = [net for net in module.modules() if isinstance(net, MLP) and net.products is None]
     for net in nets:

@@ -63,7 +63,7 @@ class ObservationNormalizer(nn.Module):
         return self.norms[0](obs)
 
     def update(self, obs: Tree, valid: Tensor, ranks: Ranks = ALONE) -> None:
-        """Adds the observations in rows that `valid` marks, on all ranks, to the running statistics."""
+        """Adds all ranks' observations in rows where the bool mask `valid` is True to the running statistics."""
         for name, norm in zip(self.names, self.norms, strict=True):
             assert isinstance(norm, RunningNorm)
             column = obs[name] if isinstance(obs, dict) else obs

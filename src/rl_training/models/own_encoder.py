@@ -56,7 +56,7 @@ class OwnEncoder(nn.Module):
 
 
 def under_its_new_name(module: nn.Module, state: dict[str, Tensor], prefix: str, *rest: object) -> None:
-    """Renames, in place, entries of `state` from older checkpoints, whose encoders had no `OwnEncoder` around them."""
+    """Renames, in place, a state dict's entries below `prefix` from older checkpoints, which had no `OwnEncoder`."""
     ours = [prefix + name for name in module.state_dict()]
     if any(name not in state for name in ours):
         for name in [n for n in state if n.startswith(prefix) and n not in ours]:
@@ -64,14 +64,20 @@ def under_its_new_name(module: nn.Module, state: dict[str, Tensor], prefix: str,
 
 
 def leading_shape(obs: Tree, space: Space) -> torch.Size:
-    """Returns an observation's dimensions before those of `space`; the first entries of two dicts are compared."""
+    """Returns the dimensions that an observation has before those of `space`, such as (time, env).
+
+    For a Dict, the first entry of `obs` is compared with the first of `space`.
+    """
     first = next(iter(space.spaces.values())) if isinstance(space, Dict) else space
     shape = next(tree_leaves(obs)).shape
     return shape[: len(shape) - len(first.shape)]
 
 
 def build_own(name: str, space: Space) -> OwnEncoder:
-    """Returns the wrapped encoder that the class or function called `name` returns; raises a ValueError for others."""
+    """Returns an OwnEncoder around the module that a user's class or function, `name`, makes of `space`.
+
+    Raises a ValueError if it cannot be called so, or makes no torch module with an int `features_dim`.
+    """
     network = call_factory(name, find(name, ENCODERS, "encoder"), space)
     if not isinstance(network, nn.Module):
         raise ValueError(f"encoder={name!r} must return a torch module, not {type(network).__name__}")

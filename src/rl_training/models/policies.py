@@ -17,7 +17,7 @@ from rl_training.models.recurrent import RecurrentCore, forget
 
 
 class ActionHead(nn.Module):
-    """A policy's last layers, from features to a distribution; a Gaussian's deviation does not depend on the state."""
+    """A policy's last layers, from features to a distribution over actions; a Gaussian's deviations are parameters."""
 
     def __init__(
         self,
@@ -82,16 +82,22 @@ class RecurrentPolicy(Policy):
         return choose(*self.advance(obs, memory, first), explore)
 
     def advance(self, obs: Tree, memory: Memory, first: Tensor | None) -> tuple[Distribution, Memory]:
-        """Returns the distributions of one step and the new memory; `first` marks rows whose memory is reset before."""
+        """Returns the distributions of one step, for observations [batch, ...], and the new memory.
+
+        The bool mask `first` [batch] marks rows whose memory is reset before; None marks none.
+        """
         features, memory = self.core.advance(self.trunk(self.normalizer(obs)), forget(memory, first))
         return self.head(features, encode_mask(obs)), memory
 
     def distribution(self, obs: Tree, memory: Memory) -> Distribution:
-        """Returns the distributions [time, batch] along sequences that go on from `memory`, without resets of it."""
+        """Returns the distributions [time, batch] for observations [time, batch, ...] that go on from `memory`.
+
+        Memory is not reset within these sequences.
+        """
         return self.head(self.core(self.trunk(self.normalizer(obs)), memory), encode_mask(obs))
 
 
 def choose(distribution: Distribution, memory: Memory, explore: bool) -> Act:
-    """Returns actions drawn from a distribution if `explore`, else the most likely ones; `memory` is passed through."""
+    """Returns an Act of actions, drawn if `explore`, else most likely, their log-probabilities, and `memory` as given."""
     action = distribution.sample() if explore else distribution.mode()
     return Act(action, distribution.log_prob(action), memory)

@@ -27,9 +27,10 @@ FEW = 16  # rows that Python goes through faster than torch
 
 
 class QNetwork(nn.Module):
-    """A network from observations to `head.outputs` numbers per action, with optional dueling streams and noisy layers.
+    """A network from normalised observations to `head.outputs` numbers per action, from which `head` estimates returns.
 
-    With `num_cosines` the numbers are quantiles at the fractions that every call gets (IQN).
+    Dueling streams and noisy layers are options. With `num_cosines` the numbers are quantiles at the fractions that
+    every call gets (IQN).
     """
 
     def __init__(
@@ -68,7 +69,10 @@ class QNetwork(nn.Module):
         self.value = stream(self.outputs) if dueling else None
 
     def forward(self, obs: Tree, fractions: Tensor | None = None, *, noise: bool = True) -> Tensor:
-        """Returns [batch, action, outputs]; for IQN, outputs are the quantiles at `fractions` [batch, n]."""
+        """Returns [batch, action, outputs]; for IQN, outputs are the n quantiles at `fractions` [batch, n].
+
+        `noise` counts for noisy layers only: without it they use their mean weights.
+        """
         features = self.encoder(obs)
         if self.trunk is not None:
             features = self.trunk(features)
@@ -83,11 +87,11 @@ class QNetwork(nn.Module):
         return z if self.embedding is None else z.squeeze(-1).transpose(-1, -2)
 
     def run(self, stream: MLP | NoisyMLP, features: Tensor, noise: bool) -> Tensor:
-        """Returns a stream's output by calling its `forward`, which is cheaper per step than calling the module."""
+        """Returns the output of the layers `stream` by their `forward`, which is cheaper than calling the module."""
         return stream.forward(features, noise=noise) if isinstance(stream, NoisyMLP) else stream.forward(features)
 
     def activations(self, obs: Tree) -> Iterator[Tensor]:
-        """Yields the outputs of the hidden layers, without noise; for IQN, only those of the trunk."""
+        """Yields hidden layers' outputs [batch, units], without noise; for IQN, only of those before the fractions."""
         features = self.encoder(obs)
         trunk = list(self.trunk.layers(features)) if self.trunk is not None else []
         yield from trunk
@@ -102,9 +106,9 @@ class QNetwork(nn.Module):
 
 @torch.no_grad()
 def dormant_share(layers: Iterator[Tensor], threshold: float = 0.025) -> Tensor:
-    """Returns the share of units whose mean size is at most `threshold` times that of their layer; 0 without layers.
+    """Returns the share, 0-dim, of units whose mean size is at most `threshold` times that of their layer.
 
-    Dormant units: Sokar et al., 2023, arXiv:2302.12902.
+    `layers` are the outputs [..., units] of layers; the share of none is 0. Dormant units: Sokar et al., 2023, arXiv:2302.12902.
     """
     scores = []
     for layer in layers:
@@ -116,10 +120,10 @@ def dormant_share(layers: Iterator[Tensor], threshold: float = 0.025) -> Tensor:
 
 
 class QPolicy(Policy):
-    """A policy that takes the allowed action with the highest expected return.
+    """A policy that takes the allowed action with the highest expected return; to explore, also others.
 
-    With `plausible`, it chooses only among actions likely in the data. The log-probability is that of the action
-    under the exploring policy; with noisy layers it is not known (NaN).
+    With `plausible`, the best is only sought among actions likely in the data. The log-probability is 0 without
+    exploration, and not known (NaN) when noisy layers explore.
     """
 
     def __init__(
@@ -155,7 +159,7 @@ class QPolicy(Policy):
         return mask if self.plausible is None else self.plausible(self.normalizer(obs), mask)
 
     def midpoints(self, obs: Tree) -> Tensor | None:
-        """Returns IQN's fixed, evenly spread fractions for acting, [batch, n]; None for other heads."""
+        """Returns the fixed, evenly spread fractions [batch, n] by which an IQN acts; None for other networks."""
         if not self.num_fractions:
             return None
         leaf = next(iter(obs.values())) if isinstance(obs, dict) else obs
@@ -191,7 +195,10 @@ class PlausibleActions(nn.Module):
         return self.imitator(obs)
 
     def forward(self, obs: Tree, mask: Tensor | None) -> Tensor | None:
-        """Returns a mask of the likeliest allowed action and those near its probability; `mask` if `threshold` is 0."""
+        """Returns a mask [batch, action] of the likeliest allowed action and those near its probability.
+
+        `mask` [batch, action] marks allowed actions (None: all); it is returned as it is if `threshold` is 0.
+        """
         if self.threshold == 0:
             return mask
         logits = forbid(self.logits(obs), mask)
@@ -205,7 +212,10 @@ def forbid(q: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def epsilon_greedy(greedy: Tensor, epsilon: Tensor, num: int, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Returns any allowed action with probability `epsilon`, else the greedy one, and its log-probability, per row."""
+    """Returns two tensors [batch]: any allowed action with probability `epsilon`, else `greedy`, and log-probabilities.
+
+    `mask` [batch, num] marks the allowed ones of `num` actions; None allows all.
+    """
     on_host = greedy.device.type == "cpu" and not torch.compiler.is_compiling()
     if on_host and mask is None and greedy.ndim == 1 and len(greedy) <= FEW:
         return choose_few(greedy, epsilon, num)
@@ -221,7 +231,10 @@ def epsilon_greedy(greedy: Tensor, epsilon: Tensor, num: int, mask: Tensor | Non
 
 
 def choose_few(greedy: Tensor, share: Tensor, num: int) -> tuple[Tensor, Tensor]:
-    """Does the same as `epsilon_greedy` without a mask in plain Python, which is faster for a few rows on the CPU."""
+    """Returns the result of `epsilon_greedy` without a mask, by plain Python, which is faster for few rows on a CPU.
+
+    `share` is epsilon, 0-dim.
+    """
     chances, picks = torch.rand(2, len(greedy)).tolist()
     best, epsilon = greedy.tolist(), share.item()
     chosen = [
@@ -233,6 +246,9 @@ def choose_few(greedy: Tensor, share: Tensor, num: int) -> tuple[Tensor, Tensor]
 
 @lru_cache(maxsize=16)
 def log_probability(epsilon: float, num: int, are_greedy: tuple[bool, ...]) -> Tensor:
-    """Returns log-probabilities of epsilon-greedy actions; the result is cached, so callers must not write to it."""
+    """Returns log-probabilities [row] of epsilon-greedy choices among `num` actions; `are_greedy`: by row.
+
+    The result is cached, so callers must not write to it.
+    """
     share = torch.tensor(epsilon)
     return (share / num + (1 - share) * torch.tensor(are_greedy)).log()
