@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 def fits(weights: Sequence[Tensor], activation: str, products: str) -> bool:
-    """Says if the kernels support a network with these [out, in] weights, activation and products."""
+    """Says if the kernels support a network with [out, in] weights, an activation and rounding of `products`."""
     inputs, outputs = MOST[products]
     return (
         len(weights) == 3
@@ -34,9 +34,10 @@ def fits(weights: Sequence[Tensor], activation: str, products: str) -> bool:
 
 
 def run_here(networks: Sequence[tuple[Sequence[Tensor], str, str]]) -> bool:
-    """Builds the kernels of networks (parameters, activation, products) for their GPU; returns whether it succeeded.
+    """Builds kernels of networks, tuples (parameters, activation, products), for their GPU; returns True on success.
 
-    If one cannot be built, logs why. They are built in parallel threads: most of the work is done outside of Python.
+    If one cannot be built, logs why and returns False. They are built in parallel threads: most of the work is done
+    outside of Python.
     """
     variants = dict.fromkeys(
         (tuple(p.shape for p in parameters), activation, products, num_rows, wants_x, parameters[0].device)
@@ -55,7 +56,7 @@ def run_here(networks: Sequence[tuple[Sequence[Tensor], str, str]]) -> bool:
 
 
 def build_kernels(variant: tuple) -> None:
-    """Builds the kernels of one variant by calling both operators once, on zeros."""
+    """Builds the kernels of one variant, (shapes, activation, products, rows, wants_x, device), by calls on zeros."""
     shapes, activation, products, num_rows, wants_x, device = variant
     weights = [torch.zeros(shape, device=device) for shape in shapes]
     x = torch.zeros(num_rows, shapes[0][1], device=device)
@@ -67,9 +68,9 @@ def build_kernels(variant: tuple) -> None:
 def small_mlp(
     x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor, w3: Tensor, b3: Tensor, activation: str, products: str
 ) -> Tensor:
-    """Returns the network's output for rows [batch, inputs]; `products` says how factors are rounded.
+    """Returns a three-layer perceptron's output [batch, outputs] for rows [batch, inputs] and weights [out, in].
 
-    float32 takes three products of rounded factors for one, which is as exact as float32 to a digit of its last bits.
+    `products` says how a GPU rounds factors; float32 takes three products of rounded ones, almost as exact as float32.
     On the CPU nothing is rounded: there the operator is the reference that tests compare the kernels with.
     """
     if x.is_cuda:
@@ -93,7 +94,10 @@ def small_mlp_backward(
     products: str,
     wants_x: bool,
 ) -> tuple[Tensor, Tensor]:
-    """Returns parts [part, parameter] that sum to the flat gradient of all parameters, and the input's if `wants_x`."""
+    """Returns [part, parameter], whose sum over parts is the flat gradient of all parameters, and the gradient of `x`.
+
+    `grad` is that of the output; the gradient of `x` is empty unless `wants_x`.
+    """
     if x.is_cuda:
         from rl_training.models import small_mlp_kernels
 
@@ -115,7 +119,7 @@ def hidden(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor, activation
 
 
 def slope(h: Tensor, activation: str) -> Tensor:
-    """Returns the activation's derivative, computed from the activation's value."""
+    """Returns the activation's derivative, computed from the activation's values `h`."""
     return 1 - h * h if activation == "tanh" else (h > 0).to(h.dtype)
 
 

@@ -28,7 +28,7 @@ def activate(z, ACTIVATION: tl.constexpr, PRODUCTS: tl.constexpr):
 
 @triton.jit
 def slope(h, ACTIVATION: tl.constexpr):
-    """Returns the activation's derivative, computed from the activation's value."""
+    """Returns the activation's derivative, computed from the activation's values `h`."""
     return tl.where(h > 0, 1.0, 0.0) if ACTIVATION == "relu" else 1 - h * h
 
 
@@ -185,7 +185,10 @@ def backward(
     programs: int,
     rows: int,
 ) -> tuple[Tensor, Tensor]:
-    """Returns the parameters' gradients, one partial sum per program, and the input's gradient if `wants_x`."""
+    """Returns [program, parameter], whose sum over programs is the flat gradient of all parameters, and that of `x`.
+
+    `grad` is the output's gradient; that of `x` is empty unless `wants_x`.
+    """
     w1, b1, w2, b2, w3, _ = parameters
     partial = x.new_empty(programs, sum(p.numel() for p in parameters))
     grad_x = torch.empty_like(x) if wants_x else x.new_empty(0)

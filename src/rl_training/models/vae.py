@@ -18,7 +18,7 @@ LOG_STD_RANGE = (-4.0, 15.0)  # of the posterior
 
 
 class ActionVAE(nn.Module):
-    """A variational autoencoder of a dataset's actions: maps observations and latents to actions before tanh."""
+    """A variational autoencoder of a dataset's actions; it decodes observations and latents to actions before tanh."""
 
     def __init__(
         self,
@@ -38,7 +38,10 @@ class ActionVAE(nn.Module):
         self.decoder = MLP(features + self.latent_size, hidden, action_size, **style)
 
     def losses(self, obs: Tree, action: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns two losses per row: the squared error of the rebuilt action, and its latents' KL from a normal."""
+        """Returns two losses [batch]: the rebuilt actions' squared error, and the latents' KL from a standard normal.
+
+        `obs` is normalised and `action` [batch, size] in [-1, 1]; both losses are means over components.
+        """
         features = self.encoder(obs)
         mean, log_std = self.posterior(torch.cat([features, action], -1)).chunk(2, -1)
         log_std = log_std.clamp(*LOG_STD_RANGE)
@@ -48,11 +51,14 @@ class ActionVAE(nn.Module):
         return error, divergence.mean(-1)
 
     def before(self, features: Tensor, latent: Tensor) -> Tensor:
-        """Returns the decoder's actions before tanh, for encoded observations and latents of one leading shape."""
+        """Returns actions before tanh [..., size] for encoded `features` [..., features], latents [..., latent_size]."""
         return self.decoder(torch.cat([features, latent], -1))
 
     def propose(self, obs: Tree, latent: Tensor) -> Tensor:
-        """Returns actions before tanh, [batch, several, size], for latents [batch, several, latent_size]."""
+        """Returns actions before tanh, [batch, several, size], for latents [batch, several, latent_size].
+
+        `obs` is normalised and [batch, ...]: one observation for the `several` latents of its row.
+        """
         return self.before(for_several(self.encoder(obs), latent.shape[1]), latent)
 
     def draw_latents(self, *shape: int) -> Tensor:
@@ -62,7 +68,7 @@ class ActionVAE(nn.Module):
 
 
 class Perturbation(nn.Module):
-    """A network that returns given actions moved by at most `limit` and clipped to [-1, 1]."""
+    """A network that moves given actions by at most `limit`, by the observation, and clips them to [-1, 1]."""
 
     def __init__(
         self,
@@ -81,12 +87,15 @@ class Perturbation(nn.Module):
         self.net = MLP(inputs, hidden, action_size, activation_fn=activation_fn, ortho_init=False)
 
     def forward(self, obs: Tree, action: Tensor) -> Tensor:
-        """Returns the moved actions [batch, several, size] for normalised observations and actions of that shape."""
+        """Returns the actions, [batch, several, size], each moved by at most `limit` and clipped to [-1, 1].
+
+        `obs` is normalised and [batch, ...]: one observation for the `several` actions of its row.
+        """
         features = for_several(self.encoder(obs), action.shape[1])
         moved = action + self.limit * torch.tanh(self.net(torch.cat([features, action], -1)))
         return moved.clamp(-1, 1)
 
 
 def for_several(features: Tensor, num: int) -> Tensor:
-    """Returns features [batch, features] repeated for `num` actions, as a view [batch, num, features]."""
+    """Returns `features` [batch, features] repeated for `num` actions, as a view [batch, num, features]."""
     return features.unsqueeze(1).expand(-1, num, -1)

@@ -12,25 +12,35 @@ from rl_training.functional import project_distribution, quantile_huber, regress
 
 
 class ValueHead(nn.Module, ABC):
-    """A base class of heads, which read `outputs` numbers z per action as an estimate of the return, with a loss."""
+    """A base class of heads, without weights, that read a network's outputs z as an estimate of the return.
+
+    They define its mean and its loss; `outputs` is how many numbers they read per action.
+    """
 
     outputs: int
 
     @abstractmethod
     def mean(self, z: Tensor) -> Tensor:
-        """Returns the expected return, computed from the last dimension of z."""
+        """Returns the expected return [...] that the outputs z [..., outputs] of a network stand for."""
 
     @abstractmethod
     def loss(self, z: Tensor, fractions: Tensor, next_z: Tensor, reward: Tensor, discount: Tensor) -> Tensor:
-        """Returns the loss of every row; z and next_z are [batch, outputs], of the taken and of the next action."""
+        """Returns the loss [batch] of outputs `z` of the taken action, for targets reward + discount * `next_z`.
+
+        `z` and `next_z` are [batch, outputs], `reward` and `discount` [batch]; `fractions`, [n] or [batch, n], are those
+        of the quantiles in `z`, which other heads ignore.
+        """
 
     def td_error(self, z: Tensor, next_z: Tensor, reward: Tensor, discount: Tensor, loss: Tensor) -> Tensor:
-        """Returns the absolute error of the expected return per row, the row's priority in prioritised replay."""
+        """Returns the absolute error [batch] of the expected return, the priority in prioritised replay.
+
+        `z` and `next_z` are [batch, outputs], of the taken and of the next action.
+        """
         return (reward + discount * self.mean(next_z) - self.mean(z)).abs()
 
 
 class MeanHead(ValueHead):
-    """A head with one number per action, the expected return (Mnih et al., 2015)."""
+    """A head, without weights, that reads a network's one output per action as the return (Mnih et al., 2015)."""
 
     outputs = 1
 
@@ -46,7 +56,10 @@ class MeanHead(ValueHead):
 
 
 class CategoricalHead(ValueHead):
-    """A head with the logits of fixed atoms (C51: Bellemare et al., 2017, arXiv:1707.06887)."""
+    """A head, without weights, that reads a network's outputs as logits of the return's distribution over fixed atoms.
+
+    The atoms lie evenly from `v_min` to `v_max` (C51: Bellemare et al., 2017, arXiv:1707.06887).
+    """
 
     atoms: Tensor
 
@@ -63,12 +76,18 @@ class CategoricalHead(ValueHead):
         return -(target * z.log_softmax(-1)).sum(-1)
 
     def td_error(self, z: Tensor, next_z: Tensor, reward: Tensor, discount: Tensor, loss: Tensor) -> Tensor:
-        """Returns `loss`, the cross-entropy, as priority; Rainbow's divergence is lower by the target's entropy."""
+        """Returns `loss` [batch], the cross-entropy, unchanged, as priority in prioritised replay.
+
+        Rainbow's divergence is lower by the target's entropy.
+        """
         return loss
 
 
 class QuantileHead(ValueHead):
-    """A head with quantiles at fixed midpoints (QR-DQN: Dabney et al., 2018, arXiv:1710.10044)."""
+    """A head, without weights, that reads a network's outputs as the return's quantiles at fixed midpoints.
+
+    QR-DQN: Dabney et al., 2018, arXiv:1710.10044. For IQN, `loss` gets other fractions.
+    """
 
     midpoints: Tensor
 
