@@ -25,7 +25,7 @@ class AWACConfig(AdvantageWeightedConfig):
 
 
 class AWACAlgorithm(AdvantageWeightedAlgorithm[AWACConfig]):
-    """AWAC: critics learn the policy's values, and the policy clones the data's actions that beat its own."""
+    """AWAC: critics learn the policy's values; the policy clones the data's actions, better ones more."""
 
     log_std_range = (-6.0, 0.0)
     why_not_shared = "its weights may be a softmax over the whole batch"

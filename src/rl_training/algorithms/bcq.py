@@ -37,12 +37,15 @@ class BCQConfig(TargetedConfig):
 
     @property
     def num_actions(self) -> int:
-        """Returns the number of proposed actions among which the policy chooses: `n_actions`, or 100."""
+        """Returns how many actions the model of the data proposes when the policy acts: `n_actions`, or if None 100."""
         return self.n_actions or 100
 
     @property
     def num_target_actions(self) -> int:
-        """Returns the number of proposed actions in a target: `n_target_actions`, or else `n_actions`, or else 10."""
+        """Returns how many actions the model of the data proposes for a target value.
+
+        That is `n_target_actions`, or if None `n_actions`, or if that is None too 10.
+        """
         return self.n_target_actions or self.n_actions or 10
 
 
@@ -104,7 +107,7 @@ class BCQAlgorithm(ContinuousAlgorithm[BCQConfig]):
 
 
 def soft_minimum(q: Tensor, min_weight: float) -> Tensor:
-    """Returns `min_weight` * the smallest + (1 - `min_weight`) * the largest of the critics' values [critic, ...]."""
+    """Returns [...] from values [critic, ...]: `min_weight` * the smallest + (1 - `min_weight`) * the largest."""
     return min_weight * q.amin(0) + (1 - min_weight) * q.amax(0)
 
 

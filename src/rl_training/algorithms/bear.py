@@ -22,7 +22,7 @@ LOG_ALPHA_RANGE = (-5.0, 10.0)
 
 @dataclass(frozen=True, kw_only=True)
 class BEARConfig(SACConfig):
-    """BEAR's settings: those of SAC, for data, and of the distance that the policy may have from the data."""
+    """BEAR's settings: those of SAC, with defaults for learning from data, and of the distance from the data."""
 
     mmd_threshold: Positive = 0.05  # that the distance is held at
     mmd_kernel: Literal["laplacian", "gaussian"] = "gaussian"
@@ -109,7 +109,10 @@ class BEARAlgorithm(SACAlgorithm):
         return Loss(loss, metrics, {"log_prob": log_prob.detach()})
 
     def distance(self, distribution: SquashedGaussian, obs: Tree) -> Tensor:
-        """Returns the MMD [batch] between actions of the policy and of the data's model, both drawn and before tanh."""
+        """Returns the maximum mean discrepancy [batch] between actions of the policy and of the data's model.
+
+        Both are drawn, and taken before tanh; `distribution` is the policy's at `obs`.
+        """
         c = self.config
         mean, log_std = several(distribution, c.n_mmd_actions)
         drawn = mean + log_std.exp() * torch.randn_like(mean)
@@ -118,7 +121,10 @@ class BEARAlgorithm(SACAlgorithm):
         return (squared_mmd(drawn, data, kernel=c.mmd_kernel, sigma=c.mmd_sigma) + 1e-6).sqrt()
 
     def alpha_loss(self, mmd: Tensor) -> Loss:
-        """Returns the loss that raises the weight of `mmd` while `mmd` is above its threshold; 0 during the warm-up."""
+        """Returns the loss that raises the weight of the distance `mmd`, 0-dim, while above its threshold, or lowers it.
+
+        It is 0 during the warm-up.
+        """
         loss = -self.warm * self.log_alpha.exp() * (mmd - self.config.mmd_threshold)
         return Loss(loss, {"bear_alpha": self.log_alpha.detach().exp()})
 

@@ -93,7 +93,7 @@ class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
         return Actor(self.spec.seen_by("policy").obs, net, c.encoder)
 
     def build_critic_net(self, inputs: int) -> EnsembleMLP:
-        """Returns a new network for the critics: [batch, inputs] to [critic, batch, outputs]."""
+        """Returns a new network for all critics together, from [batch, inputs] to [critic, batch, outputs]."""
         c = self.config
         style = {"activation_fn": c.activation_fn, "layer_norm": c.critic_layer_norm, "dropout": c.critic_dropout}
         return EnsembleMLP(c.n_critics, inputs, c.critic_widths, self.outputs, **style)
@@ -127,7 +127,10 @@ class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
         """Returns the value of the next observations under the policy: [batch], or [batch, n] for n quantiles."""
 
     def regression(self, q: Tensor, target: Tensor, batch: StepBatch) -> Loss:
-        """Returns the loss of values [critic, batch]: squared errors, summed over critics and averaged over rows."""
+        """Returns the loss of values `q` [critic, batch]: squared errors from `target` [batch], weighted by row.
+
+        They are multiplied by `loss_scale`, summed over critics and averaged over rows.
+        """
         error = q - target
         loss = self.weighted_loss(self.loss_scale * error.square().sum(0), batch)
         return self.critic_result(loss, q, error.abs().mean(0), batch)

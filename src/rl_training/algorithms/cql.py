@@ -20,7 +20,7 @@ LARGEST_MULTIPLIER = 1e6
 
 @dataclass(frozen=True, kw_only=True)
 class CQLConfig(SACConfig):
-    """CQL's settings: those of SAC, for data, and of the penalty on values of actions outside the data."""
+    """CQL's settings: those of SAC, with defaults for learning from data, and of the penalty on other actions."""
 
     cql_alpha: NonNegative = 5.0  # weight of the penalty
     n_actions: Count = 10  # drawn for the penalty, of each of three kinds
@@ -45,7 +45,7 @@ class CQLConfig(SACConfig):
 
 
 class Proposals(NamedTuple):
-    """Actions [batch, several, size] for the penalty, and the log-densities with which they were drawn."""
+    """The actions [batch, several, size] for the penalty, and the log-densities [batch, several] of their draws."""
 
     action: Tensor
     log_density: Tensor
@@ -79,7 +79,7 @@ class CQLAlgorithm(SACAlgorithm):
         return Step(step.metrics | multiplier.metrics, step.rows)
 
     def multiplier_loss(self, gap: Tensor) -> Loss:
-        """Returns the loss that raises the penalty's weight while `gap` is above `target_gap`, otherwise lowers it."""
+        """Returns the loss that raises the penalty's weight while `gap`, 0-dim, is above `target_gap`, or lowers it."""
         assert self.config.target_gap is not None
         loss = -self.cql_alpha * (gap - self.config.target_gap)
         return Loss(loss, {"cql_alpha_loss": loss.detach()})
@@ -101,11 +101,14 @@ class CQLAlgorithm(SACAlgorithm):
         return Loss(critics.value + weight * self.config.n_critics * gap, critics.metrics | more, critics.rows)
 
     def compared(self, drawn_q: Tensor, batch: StepBatch) -> tuple[Tensor, Metrics]:
-        """Returns the values [critic, batch, several] that the penalty lowers, and metrics to log."""
+        """Returns the drawn actions' values [critic, batch, several] that the penalty lowers, and metrics to log.
+
+        These are `drawn_q` itself and {}; a subclass may change the values.
+        """
         return drawn_q, {}
 
     def policy_at_both(self, batch: StepBatch) -> tuple[SquashedGaussian, SquashedGaussian]:
-        """Returns the policy's distributions at the observations and at the next observations, from one pass."""
+        """Returns the policy's distributions at a batch's observations and at its next observations, from one pass."""
         both = tree_map(lambda *parts: torch.cat(parts), batch.obs, batch.next_obs)
         mean, log_std = self.policy.distribution(both)
         (mean, next_mean), (log_std, next_log_std) = mean.chunk(2), log_std.chunk(2)
@@ -123,7 +126,7 @@ class CQLAlgorithm(SACAlgorithm):
         return q - self.ent_coef * log_prob if backup == "soft" else q
 
     def proposals(self, here: SquashedGaussian, there: SquashedGaussian) -> Proposals:
-        """Returns `n_actions` draws from each of both distributions and as many uniform ones, with log-densities."""
+        """Returns, per row, `n_actions` draws from `here`, from `there` and from a uniform, with log-densities."""
         num = self.config.n_actions
         (action, log_prob), (next_action, next_log_prob) = several(here, num).draw(), several(there, num).draw()
         uniform = 2 * torch.rand_like(action) - 1

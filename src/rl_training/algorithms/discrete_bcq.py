@@ -16,7 +16,7 @@ from rl_training.models import MLP, Actor, ObservationNormalizer, PlausibleActio
 
 @dataclass(frozen=True, kw_only=True)
 class DiscreteBCQConfig(DQNConfig):
-    """Discrete BCQ's settings: those of Double DQN, for data, and of how likely an action must be in the data."""
+    """Discrete BCQ's settings: Double DQN's, with defaults for learning from data, and of likely actions."""
 
     threshold: Share = 0.3  # of the likeliest action's probability; 0: DQN, 1: cloning
     logits_penalty: NonNegative = 0.01  # weight of the squared logits in the imitator's loss
@@ -28,7 +28,7 @@ class DiscreteBCQConfig(DQNConfig):
 
 
 class DiscreteBCQAlgorithm(DQNAlgorithm):
-    """DQN that chooses only among actions that are likely enough in the data, in targets and when it acts."""
+    """DQN whose best action, in targets and without exploration, is sought among those likely enough in the data."""
 
     config: DiscreteBCQConfig  # pyrefly: ignore (narrower than the base)
 

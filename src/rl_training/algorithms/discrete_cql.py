@@ -15,7 +15,7 @@ from rl_training.models import encode_mask, forbid
 
 @dataclass(frozen=True, kw_only=True)
 class DiscreteCQLConfig(DQNConfig):
-    """Discrete CQL's settings: those of Double DQN, for data, and the weight of the penalty."""
+    """Discrete CQL's settings: those of Double DQN, with defaults for learning from data, and a penalty's weight."""
 
     cql_alpha: NonNegative = 1.0  # weight of the penalty; 0 is DQN
     double: bool = True

@@ -75,7 +75,7 @@ class DiscreteIQLAlgorithm(OffPolicyAlgorithm[DiscreteIQLConfig]):
         return TargetNetworks([(self.targets, self.critics)], self.config.tau, self.config.target_update_interval)
 
     def q_of_data(self, critics: nn.Module, batch: StepBatch) -> Tensor:
-        """Returns the values [critic, batch] of the data's actions by the given critics (own or target)."""
+        """Returns the values [critic, batch] of the batch's actions by `critics`, the online or the target networks."""
         assert isinstance(critics, nn.ModuleList)
         obs, action = self.critic_view(batch.obs), batch.action.unsqueeze(-1)
         return torch.stack([critic(obs).squeeze(-1).gather(-1, action).squeeze(-1) for critic in critics])

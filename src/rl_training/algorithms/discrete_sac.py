@@ -81,7 +81,10 @@ class DiscreteSACAlgorithm(OffPolicyAlgorithm[DiscreteSACConfig]):
         return self.log_ent_coef.detach().exp()
 
     def target_entropy(self, obs: Tree) -> Tensor | float:
-        """Returns the target of the policy's entropy: a share of that of uniform choice among the allowed actions."""
+        """Returns the target of the policy's entropy: a share of that of uniform choice, a float for all rows.
+
+        With an action mask, it is a tensor [batch] for a choice among the allowed actions.
+        """
         mask = encode_mask(obs)
         most = math.log(self.num_actions) if mask is None else mask.sum(-1).clamp(min=1).float().log()
         return self.config.target_entropy_ratio * most
@@ -92,7 +95,7 @@ class DiscreteSACAlgorithm(OffPolicyAlgorithm[DiscreteSACConfig]):
         return distribution
 
     def q_values(self, critics: nn.Module, obs: Tree) -> Tensor:
-        """Returns the values [critic, batch, action] of all actions by the given critics (own or target)."""
+        """Returns the values [critic, batch, action] of all actions by `critics`, the online or the target networks."""
         assert isinstance(critics, nn.ModuleList)
         return torch.stack([critic(self.critic_view(obs)).squeeze(-1) for critic in critics])
 
@@ -134,7 +137,7 @@ class DiscreteSACAlgorithm(OffPolicyAlgorithm[DiscreteSACConfig]):
 
 
 def soft_value(q: Tensor, distribution: Categorical, ent_coef: Tensor) -> Tensor:
-    """Returns the expectation [batch] of Q - ent_coef * log pi over all actions, for `q` [batch, action]."""
+    """Returns the expectation [batch] of `q` - `ent_coef` * log pi under `distribution`, pi, for `q` [batch, action]."""
     return (distribution.log_probs.exp() * (q - ent_coef * distribution.log_probs)).sum(-1)
 
 

@@ -155,12 +155,12 @@ class DQNAlgorithm(OffPolicyAlgorithm[DQNConfig]):
         return Loss(mean if penalty is None else mean + penalty, metrics | more, {"priority": td_error})
 
     def penalty(self, q: Tensor, batch: StepBatch) -> tuple[Tensor | None, Metrics]:
-        """Returns a term to add to the loss, from values `q` [batch, action], and metrics; None adds nothing."""
+        """Returns a 0-dim term, or None, to add to the loss, from values `q` [batch, action], and metrics to log."""
         return None, {}
 
     @torch.no_grad()
     def next_value(self, batch: StepBatch) -> Tensor:
-        """Returns the target network's outputs [batch, outputs] for its (double: the online network's) best action."""
+        """Returns the target network's outputs [batch, outputs] for its best next action (double: the online one's)."""
         obs, mean = self.normalizer(batch.next_obs), self.policy.network.head.mean
         next_z = self.target(obs, self.draw_fractions(batch, self.config.n_target_samples))
         if self.config.double:
@@ -172,7 +172,7 @@ class DQNAlgorithm(OffPolicyAlgorithm[DQNConfig]):
         return take(next_z, forbid(q, self.policy.allowed(batch.next_obs)).argmax(-1))
 
     def draw_fractions(self, batch: StepBatch, num: int) -> Tensor:
-        """Returns `num` random fractions per row for IQN, fixed midpoints for quantiles, else an unused placeholder."""
+        """Returns random fractions [batch, num] for IQN, fixed midpoints [n] for quantiles, else a placeholder."""
         head = self.policy.network.head
         if self.config.head == "iqn":
             return torch.rand(batch.weight.shape[0], num, device=batch.weight.device)

@@ -12,56 +12,56 @@ from rl_training.core.ranges import Count
 
 @dataclass(frozen=True, kw_only=True)
 class DoubleDQNConfig(DQNConfig):
-    """DQN with double=True."""
+    """DQN's settings with double=True."""
 
     double: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
 class DuelingDQNConfig(DQNConfig):
-    """DQN with dueling=True."""
+    """DQN's settings with dueling=True."""
 
     dueling: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrioritizedDQNConfig(DQNConfig):
-    """DQN with prioritized=True."""
+    """DQN's settings with prioritized=True."""
 
     needs = Needs("replay", {"prioritized": True})
 
 
 @dataclass(frozen=True, kw_only=True)
 class NStepDQNConfig(DQNConfig):
-    """DQN with n_steps=3."""
+    """DQN's settings with n_steps=3."""
 
     needs = Needs("replay", {"n_steps": 3})
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoisyDQNConfig(DQNConfig):
-    """DQN with noisy=True."""
+    """DQN's settings with noisy=True."""
 
     noisy: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
 class C51Config(DQNConfig):
-    """DQN with head="c51"."""
+    """DQN's settings with head="c51"."""
 
     head: Literal["mean", "c51", "quantile", "iqn"] = "c51"
 
 
 @dataclass(frozen=True, kw_only=True)
 class QRDQNConfig(DQNConfig):
-    """DQN with head="quantile"."""
+    """DQN's settings with head="quantile"."""
 
     head: Literal["mean", "c51", "quantile", "iqn"] = "quantile"
 
 
 @dataclass(frozen=True, kw_only=True)
 class IQNConfig(DQNConfig):
-    """DQN with head="iqn" and n_quantiles=32."""
+    """DQN's settings with head="iqn" and n_quantiles=32."""
 
     head: Literal["mean", "c51", "quantile", "iqn"] = "iqn"
     n_quantiles: Count = 32
@@ -69,7 +69,7 @@ class IQNConfig(DQNConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class RainbowDQNConfig(DQNConfig):
-    """DQN with double, dueling, prioritized, noisy, n_steps=3 and head="c51"."""
+    """DQN's settings with double, dueling, prioritized, noisy, n_steps=3 and head="c51"."""
 
     needs = Needs("replay", {"prioritized": True, "n_steps": 3})
 

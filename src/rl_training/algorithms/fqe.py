@@ -97,7 +97,10 @@ class FQEAlgorithm(Algorithm[FQEConfig, StepBatch]):
         return network(seen, action).reshape(-1)
 
     def expected(self, network: torch.nn.Module, obs: Tree) -> Tensor:
-        """Returns the value [batch] of observations: the mean of Q over discrete actions, or Q of one drawn action."""
+        """Returns the value [batch] of observations by a Q-network: the policy's mean of Q over discrete actions.
+
+        For Box actions it is Q of one action of the policy, drawn unless `deterministic` is set.
+        """
         if isinstance(network, QNetwork):
             q = network(self.normalizer(obs)).squeeze(-1)
             return (action_probabilities(self.policy, obs, q.shape[-1], self.config.deterministic) * q).sum(-1)
@@ -116,7 +119,10 @@ class FQEAlgorithm(Algorithm[FQEConfig, StepBatch]):
 
 
 def action_probabilities(policy: Policy, obs: Tree, num: int, deterministic: bool) -> Tensor:
-    """Returns the policy's probabilities [batch, num]; for a deterministic choice, 1 for the preferred action."""
+    """Returns the policy's probabilities [batch, num] of `num` discrete actions.
+
+    If it is deterministic, or asked to be, the preferred action has 1 and others 0.
+    """
     if isinstance(policy, StochasticPolicy) and not deterministic:
         return policy.distribution(obs).log_probs.exp()  # pyrefly: ignore (categorical, as the actions are discrete)
     return F.one_hot(policy.act(obs, explore=False).action, num).to(torch.float32)

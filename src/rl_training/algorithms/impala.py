@@ -30,7 +30,10 @@ class VTraceConfig(ActorCriticConfig):
 
 
 def corrected(config: VTraceConfig, rollout: Transition, log_prob: Tensor, value: Tensor, next_value: Tensor) -> VTrace:
-    """Returns the V-trace estimates for the policy under which the rollout's actions have `log_prob`."""
+    """Returns V-trace estimates [time, env] for the policy under which the rollout's actions have `log_prob`.
+
+    `value` and `next_value`, also [time, env], are those of the rollout's observations and of their true successors.
+    """
     return v_trace(
         log_prob - rollout.log_prob,
         rollout.reward,

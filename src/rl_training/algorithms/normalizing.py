@@ -43,7 +43,7 @@ class NormalizingAlgorithm(Algorithm[ConfigT, BatchT]):
         return normalizer
 
     def critic_view(self, obs: Tree) -> Tree:
-        """Returns observations normalised for the critics, including those that only the critics see."""
+        """Returns `obs` normalised by the statistics of policy and critics, with what only the critics see."""
         return self.privileged(self.normalizer(obs))
 
     @property

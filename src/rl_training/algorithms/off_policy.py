@@ -79,7 +79,7 @@ class OffPolicyAlgorithm(NormalizingAlgorithm[ConfigT, StepBatch]):
         return () if targets is None else (Periodic("update_target", targets.every, targets.unit),)
 
     def target_networks(self) -> TargetNetworks | None:
-        """Returns the target networks and how they follow; None if the method has none."""
+        """Returns the target networks and how they follow their online networks; None, as here, if there are none."""
         return None
 
     def update_target(self, batch: StepBatch) -> Step:
@@ -102,7 +102,7 @@ class OffPolicyAlgorithm(NormalizingAlgorithm[ConfigT, StepBatch]):
         self.optimizers[name] = Adam(groups, betas=betas, eps=c.adam_eps, max_grad_norm=c.max_grad_norm)
 
     def weighted_loss(self, loss: Tensor, batch: StepBatch) -> Tensor:
-        """Returns the weighted mean of a loss [batch], with prioritised rows corrected for their probability."""
+        """Returns the weighted mean, 0-dim, of a loss [batch]; prioritised rows are corrected for their probability."""
         weight = batch.weight
         if "probability" in batch.columns:
             correction = importance_weights(batch.columns["probability"], self.per_beta(), self.ranks)
@@ -110,7 +110,7 @@ class OffPolicyAlgorithm(NormalizingAlgorithm[ConfigT, StepBatch]):
         return (loss * weight).sum() / batch.weight.sum().clamp(min=1.0)
 
     def critic_result(self, loss: Tensor, q: Tensor, error: Tensor, batch: StepBatch) -> Loss:
-        """Returns `loss` as a Loss, with metrics of values `q` and errors [batch], the latter also as `priority`."""
+        """Returns a Loss of `loss`, 0-dim, with metrics of values `q` and `error` [batch], which is also `priority`."""
         metrics = {
             "critic_loss": loss.detach(),
             "q_mean": q.detach().mean(),

@@ -72,7 +72,7 @@ class OnPolicyAlgorithm(NormalizingAlgorithm[ConfigT, RolloutBatch]):
 
     @property
     def style(self) -> dict:
-        """Returns the keyword arguments of every layer: its activation and initialisation."""
+        """Returns the keyword arguments for building an MLP: `activation_fn` and `ortho_init`."""
         return {"activation_fn": self.config.activation_fn, "ortho_init": self.config.ortho_init}
 
     def build_networks(self) -> None:
@@ -90,9 +90,9 @@ class OnPolicyAlgorithm(NormalizingAlgorithm[ConfigT, RolloutBatch]):
         return ActionHead(inputs, c.net_arch.pi, self.spec.action, log_std_init=c.log_std_init, **self.style)
 
     def build_value_trunk(self, trunk: nn.Module, trunk_dim: int) -> tuple[nn.Module, int]:
-        """Returns the critic's trunk and its output width: the policy's if shared, or a new one.
+        """Returns the critic's encoder, with the shared layers if any, and its output width: `trunk`, or a new one.
 
-        Raises a ValueError if layers are to be shared between different observations.
+        Raises a ValueError if layers are to be shared though policy and critic see different observations.
         """
         c, seen = self.config, self.spec.seen_by("critic").obs
         if seen == self.spec.seen_by("policy").obs:
@@ -113,7 +113,10 @@ class OnPolicyAlgorithm(NormalizingAlgorithm[ConfigT, RolloutBatch]):
         return nn.Sequential(encoder, shared), shared.features_dim
 
     def build_value_core(self, inputs: int) -> int:
-        """Returns the input width of the critic's head; methods with memory build the critic's recurrent core here."""
+        """Returns the input width of the critic's last layers: `inputs`, the width of its features.
+
+        Methods with memory override it to build the critic's recurrent layers.
+        """
         return inputs
 
     def value(self, obs: Tree) -> Tensor:
@@ -138,7 +141,7 @@ class OnPolicyAlgorithm(NormalizingAlgorithm[ConfigT, RolloutBatch]):
         return self.value(rollout.obs), self.value(rollout.next_obs)
 
     def estimate(self, rollout: Transition, value: Tensor, next_value: Tensor) -> tuple[Tensor, Tensor, Rows]:
-        """Returns advantages and value targets by GAE, and further columns for the losses, all [time, env]."""
+        """Returns advantages and value targets by GAE, [time, env], and a dict of more columns for losses, {} here."""
         advantage = gae(
             rollout.reward,
             value,

@@ -47,7 +47,10 @@ class ActorCriticAlgorithm(OnPolicyAlgorithm[ConfigT]):
     def policy_loss(
         self, log_ratio: Tensor, log_prob: Tensor, advantage: Tensor, weight: Tensor
     ) -> tuple[Tensor, Metrics]:
-        """Returns the policy's loss, 0-dim, and metrics; `log_ratio` is the new minus the old `log_prob` of actions."""
+        """Returns the policy's loss, 0-dim, and metrics, for arguments with one number per row.
+
+        `log_ratio` is the actions' new `log_prob` minus that under the policy that acted.
+        """
 
     def update(self, batch: RolloutBatch) -> Step:
         return self.minimize(self.loss, batch, "all")

@@ -18,7 +18,7 @@ from rl_training.functional import weighted_mean
 
 @dataclass(frozen=True, kw_only=True)
 class ReBRACConfig(TD3Config):
-    """ReBRAC's settings: those of TD3, for data, and weights of distances from the data; the paper's defaults."""
+    """ReBRAC's settings: those of TD3, and weights of distances from the data; defaults are the paper's."""
 
     actor_beta: NonNegative = 0.001  # weight of the actor's squared distance from the data's actions
     critic_beta: NonNegative = 0.01  # the same for the next actions, in the critics' targets

@@ -74,7 +74,10 @@ class RecurrentPPOAlgorithm(PPOAlgorithm):
         return self.value_trunk(self.critic_view(obs))
 
     def starting_memory(self, columns: Rows, prefix: str) -> Memory:
-        """Returns the memory at the start of sequences, from columns `prefix`0, ...; zeros where an episode begins."""
+        """Returns memory, a tuple of tensors [sequence, ...], at the start of sequences; zeros where an episode begins.
+
+        It is read from the columns "<prefix>0", "<prefix>1", ...
+        """
         parts = tuple(column[0] for name, column in columns.items() if name.startswith(prefix))
         return forget(parts, columns["first"][0])
 

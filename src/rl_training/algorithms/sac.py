@@ -123,7 +123,7 @@ class SACAlgorithm(ContinuousAlgorithm[SACConfig]):
         return q.amin(0) - self.ent_coef * log_prob
 
     def members(self) -> Tensor | None:
-        """Returns the numbers of the critics, newly drawn, that this update's target uses; None for all critics."""
+        """Returns the indices of randomly drawn critics for one target, `critic_subset` of them; None for all."""
         c = self.config
         if c.critic_subset is None or c.critic_subset == c.n_critics:
             return None
@@ -145,7 +145,7 @@ class SACAlgorithm(ContinuousAlgorithm[SACConfig]):
         return Loss(loss, metrics, {"log_prob": log_prob.detach()})
 
     def actor_value(self, obs: Tree, action: Tensor, *, train: bool = True) -> Tensor:
-        """Returns the value [batch] of `action` that the actor maximises: the critics' minimum or mean."""
+        """Returns the value [batch] of `action` [batch, size] that the actor raises: the critics' minimum or mean."""
         q = self.critics(self.critic_view(obs), action, train=train).squeeze(-1)
         return q.amin(0) if self.config.actor_critics == "min" else q.mean(0)
 

@@ -63,7 +63,7 @@ class TD3Algorithm(ContinuousAlgorithm[TD3Config]):
         return self.targets(obs, self.next_action(obs)).squeeze(-1).amin(0)
 
     def next_action(self, obs: Tree) -> Tensor:
-        """Returns the target actor's actions in [-1, 1], with clipped noise, for normalised observations."""
+        """Returns the target actor's actions [batch, size] in [-1, 1], with clipped noise; `obs` is normalised."""
         c, action = self.config, torch.tanh(self.target_actor(obs))
         if c.target_policy_noise:
             noise = c.target_policy_noise * torch.randn_like(action)

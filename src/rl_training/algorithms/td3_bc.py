@@ -14,7 +14,7 @@ from rl_training.functional import weighted_mean
 
 @dataclass(frozen=True, kw_only=True)
 class TD3BCConfig(TD3Config):
-    """TD3+BC's settings: those of TD3, for data, and the weight of the critic; the paper's defaults."""
+    """TD3+BC's settings: those of TD3 and the weight of the critic's values; defaults are the paper's, for data."""
 
     alpha: NonNegative = 2.5  # of the critic's values, whose mean size is made 1, beside the distance from the data
     learning_rate: PositiveSchedule = Schedule(3e-4, 3e-4)
@@ -35,7 +35,7 @@ class TD3BCAlgorithm(TD3Algorithm):
 
 
 def of_mean_size_one(q: Tensor, batch: StepBatch, ranks: Ranks) -> Tensor:
-    """Returns values divided by their mean absolute value over all ranks, which cancels the scale of rewards."""
+    """Returns values `q` [batch] divided by their mean size over all ranks, which cancels the scale of rewards."""
     size = ranks.mean(weighted_mean(q.detach().abs(), batch.weight), batch.weight)
     return q / size.clamp(min=1e-8)
 

@@ -124,7 +124,7 @@ class SquashedGaussian(NamedTuple):
         return torch.tanh(self.mean)
 
     def log_prob(self, action: Tensor) -> Tensor:
-        """Returns the log-probability [...] of actions [..., size]; bounds (-1, 1) count as the nearest number inside."""
+        """Returns the log-probability [...] of actions [..., size]; a bound counts as the nearest number inside."""
         inside = 1 - torch.finfo(action.dtype).eps
         return self.log_prob_before(torch.atanh(action.clamp(-inside, inside)))
 

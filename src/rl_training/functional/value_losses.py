@@ -52,7 +52,7 @@ def project_distribution(probs: Tensor, atoms: Tensor, reward: Tensor, discount:
     """Returns the probabilities [batch, atoms] of reward + discount * z, where z is an atom with probability `probs`.
 
     `probs` is [batch, atoms], `reward` and `discount` are [batch], and `atoms` are evenly spaced. A value between two
-    atoms gives its mass to both, most to the nearer; beyond the ends it stays at the ends (arXiv:1707.06887, algorithm 1).
+    atoms gives its mass to both, most to the nearer; beyond the ends it stays there (arXiv:1707.06887, algorithm 1).
     """
     spacing = (atoms[-1] - atoms[0]) / (len(atoms) - 1)
     moved = (reward.unsqueeze(-1) + discount.unsqueeze(-1) * atoms).clamp(atoms[0], atoms[-1])

@@ -55,7 +55,7 @@ def uniform_log_prob(policy: Policy, action: Tensor) -> Tensor:
 
 
 def at_bounds(policy: Policy, action: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns two bool masks of the shape of `action`, in the policy's units: components at the lower and upper bound."""
+    """Returns two bool masks like `action`, in the policy's units: components at the lower and the upper bound."""
     low, high = policy.to_env.edges
     lowest, highest = (-1.0, 1.0) if policy.squashed else (policy.to_env.low, policy.to_env.high)
     fixed = policy.to_env.span == 0

@@ -98,6 +98,6 @@ class RecurrentPolicy(Policy):
 
 
 def choose(distribution: Distribution, memory: Memory, explore: bool) -> Act:
-    """Returns an Act of actions, drawn if `explore`, else most likely, their log-probabilities, and `memory` as given."""
+    """Returns an Act of actions, drawn if `explore`, else most likely, with log-probabilities and `memory`."""
     action = distribution.sample() if explore else distribution.mode()
     return Act(action, distribution.log_prob(action), memory)

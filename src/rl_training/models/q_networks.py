@@ -108,7 +108,8 @@ class QNetwork(nn.Module):
 def dormant_share(layers: Iterator[Tensor], threshold: float = 0.025) -> Tensor:
     """Returns the share, 0-dim, of units whose mean size is at most `threshold` times that of their layer.
 
-    `layers` are the outputs [..., units] of layers; the share of none is 0. Dormant units: Sokar et al., 2023, arXiv:2302.12902.
+    `layers` are the outputs [..., units] of layers; the share of none is 0.
+    Dormant units: Sokar et al., 2023, arXiv:2302.12902.
     """
     scores = []
     for layer in layers:

@@ -56,7 +56,7 @@ class RecurrentCore(nn.Module):
 
 
 def forget(memory: Memory, first: Tensor | None) -> Memory:
-    """Returns memory, tensors [batch, ...], with zeros in rows where the bools `first` [batch] are True (None: none)."""
+    """Returns memory, tensors [batch, ...], with zeros in rows where `first` [batch] is True; None marks none."""
     if first is None:
         return memory
     return tuple(torch.where(first.view(-1, *[1] * (part.ndim - 1)), 0.0, part) for part in memory)

@@ -51,7 +51,7 @@ class ActionVAE(nn.Module):
         return error, divergence.mean(-1)
 
     def before(self, features: Tensor, latent: Tensor) -> Tensor:
-        """Returns actions before tanh [..., size] for encoded `features` [..., features], latents [..., latent_size]."""
+        """Returns actions before tanh [..., size] for encoded `features` [..., n] and latents [..., latent_size]."""
         return self.decoder(torch.cat([features, latent], -1))
 
     def propose(self, obs: Tree, latent: Tensor) -> Tensor:
