@@ -121,7 +121,7 @@ class BEARAlgorithm(SACAlgorithm):
         return (squared_mmd(drawn, data, kernel=c.mmd_kernel, sigma=c.mmd_sigma) + 1e-6).sqrt()
 
     def alpha_loss(self, mmd: Tensor) -> Loss:
-        """Returns the loss that raises the weight of the distance `mmd`, 0-dim, while above its threshold, or lowers it.
+        """Returns the loss that raises the weight of the distance `mmd`, 0-dim, if above its threshold, or lowers it.
 
         It is 0 during the warm-up.
         """

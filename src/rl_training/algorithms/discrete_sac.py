@@ -137,7 +137,7 @@ class DiscreteSACAlgorithm(OffPolicyAlgorithm[DiscreteSACConfig]):
 
 
 def soft_value(q: Tensor, distribution: Categorical, ent_coef: Tensor) -> Tensor:
-    """Returns the expectation [batch] of `q` - `ent_coef` * log pi under `distribution`, pi, for `q` [batch, action]."""
+    """Returns the expectation [batch] of q - ent_coef * log pi under `distribution`, pi, for `q` [batch, action]."""
     return (distribution.log_probs.exp() * (q - ent_coef * distribution.log_probs)).sum(-1)
 
 
