@@ -27,8 +27,8 @@ class ValueHead(nn.Module, ABC):
     def loss(self, z: Tensor, fractions: Tensor, next_z: Tensor, reward: Tensor, discount: Tensor) -> Tensor:
         """Returns the loss [batch] of outputs `z` of the taken action, for targets reward + discount * `next_z`.
 
-        `z` and `next_z` are [batch, outputs], `reward` and `discount` [batch]. `fractions`, [n] or [batch, n], are those
-        of the quantiles in `z`; other heads ignore them.
+        `z` and `next_z` are [batch, outputs], `reward` and `discount` [batch]. `fractions`, [n] or [batch, n], are
+        those of the quantiles in `z`; other heads ignore them.
         """
 
     def td_error(self, z: Tensor, next_z: Tensor, reward: Tensor, discount: Tensor, loss: Tensor) -> Tensor:
