@@ -34,7 +34,7 @@ class Allocator:
     def check(self, num_bytes: int, name: str, detail: str) -> None:
         """Raises a ValueError if `num_bytes` exceeds the free memory, or the free disk space; allocates nothing.
 
-        `name` and `detail` are for its sentence.
+        The message names the setting `name`, and `detail`, which explains the size.
         """
         if self.folder is not None:
             free, place = disk_free(Path(self.folder)), f"free in {self.folder}"
@@ -59,7 +59,7 @@ class Allocator:
         return mapped[: math.prod(shape)].view(shape)
 
     def zeros_for(self, space: Space, num_rows: int, *, skip_first: bool = False) -> Tree:
-        """Returns zeroed tensors [num_rows, ...] for elements of a space; a dict of them for a Dict space.
+        """Returns zeroed tensors [num_rows, ...] for elements of `space`; a dict of tensors for a Dict space.
 
         `skip_first` leaves out the first dimension of an element, that of stacked frames.
         """

@@ -18,10 +18,11 @@ Prepare = Callable[[Transition], tuple[Any, Metrics]]  # as `Algorithm.prepare`
 
 
 class Experience(ABC, Generic[StorageT, BatchT]):
-    """Base of stores that take steps and give batches to learn from, as one storage plus draws from it.
+    """Base of stores of environment steps, from which batches to learn from are gathered.
 
-    The split lets the runtime gather and learn in one compiled step. Methods on tensors (`write`, `prepare`, `gather`,
-    `settle`) and counting on the host (`count_added`, `count_learned`) are separate, so that the first can be recorded.
+    `prepare` returns the stored tensors, `draws` yields row indices or random numbers, and `gather` makes a batch of
+    both. Methods on tensors (`write`, `prepare`, `gather`, `settle`) are apart from counting on the host
+    (`count_added`, `count_learned`), so that they can be recorded as a CUDA graph.
     """
 
     on_policy: ClassVar[bool] = False  # True: acted and learned from with the same numbers, all of it, then dropped
@@ -35,96 +36,107 @@ class Experience(ABC, Generic[StorageT, BatchT]):
     @property
     @abstractmethod
     def wanted_steps(self) -> int:
-        """Returns the number of steps that every environment has yet to take before the store can be learned from."""
+        """Returns the number of steps that every environment has yet to take before the next update."""
 
     @property
     def warming_up(self) -> bool:
-        """Returns True if the next actions are to be random; False by default."""
+        """Returns True while actions are to be random instead of the policy's; False by default."""
         return False
 
     def steps_between(self, num_envs: int) -> int:
-        """Returns the steps that every environment takes per iteration, once there is enough to learn from.
+        """Returns how many steps each of `num_envs` environments takes between two rounds of updates.
 
-        Raises a TypeError if the store takes no steps.
+        Raises a TypeError if no steps can be added to the store (default).
         """
         raise TypeError(f"{type(self).__name__} takes no steps")
 
     def add(self, steps: Transition) -> None:
-        """Stores [time, env] steps and counts them."""
+        """Stores a `Transition` of [time, env, ...] tensors and adds its steps to the count."""
         self.write(steps)
         self.count_added(steps.reward.numel())
 
     def write(self, steps: Transition) -> None:
-        """Stores [time, env] steps without counting them; raises a TypeError if the store takes no steps."""
+        """Stores a `Transition` of [time, env, ...] tensors without counting its steps.
+
+        Raises a TypeError if no steps can be added to the store (default).
+        """
         raise TypeError(f"{type(self).__name__} takes no steps")
 
     def count_added(self, num_steps: int) -> None:
-        """Adds to the count of stored steps, of all environments together; does nothing by default."""
+        """Adds `num_steps`, those of all environments together, to the count of steps; does nothing by default."""
 
     def record(self, recorder: Callable[[Callable], Callable]) -> None:
-        """Replaces the tensor operations of `add` by `recorder(operations)`, e.g. a CUDA graph.
+        """Makes `add` call `recorder(f)` instead of `f`, the function that does its tensor operations.
 
-        Does nothing by default.
+        `recorder` returns a function of the same arguments, e.g. one that replays a CUDA graph. Does nothing by
+        default.
         """
 
     @abstractmethod
     def prepare(self, algorithm: Algorithm, run: Prepare | None = None) -> tuple[StorageT, Metrics]:
-        """Returns the storage that `gather` draws from, and metrics; called once per iteration.
+        """Returns the stored tensors, for `gather`, and metrics to log; called once per iteration.
 
-        `run` replaces `algorithm.prepare` by a compiled version of it; None: call it as it is.
+        `run` is a compiled version of `algorithm.prepare` to call in its place, if the store calls it (None: not
+        compiled).
         """
 
     @abstractmethod
     def draws(self, a_pass: Pass) -> Iterator[Iterator[Tensor]]:
-        """Yields for every epoch of a pass an iterator of draws, one per batch, for `gather`.
+        """Yields one iterator per epoch of a pass, which yields the argument `draw` of `gather` for every batch.
 
         A replay has one epoch.
         """
 
     @abstractmethod
     def num_batches(self, a_pass: Pass, num_samples: int) -> int:
-        """Returns the number of batches of a pass in an iteration that collects `num_samples` steps."""
+        """Returns the number of batches of a pass, over all its epochs, in one iteration.
+
+        `num_samples` counts the steps that the iteration collects in all environments together.
+        """
 
     @abstractmethod
     def gather(self, storage: StorageT, draw: Tensor) -> BatchT:
-        """Returns the batch for a draw from the storage; pure tensor code, compiled together with the update."""
+        """Returns the batch that `draw`, one tensor from `draws`, selects from `storage`, the result of `prepare`.
+
+        Must be pure tensor code, because it is compiled together with the update.
+        """
 
     def feedback(self, storage: StorageT, batch: BatchT, rows: Rows) -> None:
-        """Stores the update's outputs for the rows of its batch, such as new priorities; does nothing by default.
+        """Stores numbers that the update computed for each row of `batch`, e.g. priorities; does nothing by default.
 
-        Must be tensor code, because it is compiled together with the update.
+        `rows` holds them by name, one number per row. Must be tensor code, because it is compiled with the update.
         """
 
     def describe(self, batch: BatchT, rows: Rows) -> Metrics:
         """Returns metrics of a batch for the log, besides the algorithm's own; {} by default.
 
-        `rows` are the update's outputs for the rows of the batch. Must be tensor code, because it is compiled together
-        with the update.
+        `rows` holds numbers that the update computed for each row of the batch, by name. Must be tensor code, because
+        it is compiled together with the update.
         """
         return {}
 
     def settle(self, algorithm: Algorithm) -> None:
-        """Ends an iteration: updates the algorithm's running statistics and drops steps that are used up.
+        """Ends an iteration: updates the algorithm's running observation statistics and drops steps that are used up.
 
         Does nothing by default.
         """
 
     def count_learned(self, passes: Sequence[Pass]) -> None:
-        """Counts an iteration that went through these passes; does nothing by default."""
+        """Counts the rows that the batches of these passes took in one iteration; does nothing by default."""
 
     def carry(self) -> tuple:
-        """Returns the tensors that `write` replaces instead of changing in place, for the next recorded iteration.
+        """Returns the tensors that `write` replaces by new ones instead of changing them in place; () by default.
 
-        Returns () by default.
+        A CUDA graph of an iteration hands them to the next one with `set_carry`.
         """
         return ()
 
     def set_carry(self, carry: tuple) -> None:
-        """Sets the tensors that `write` works on to ones that `carry` returned earlier; does nothing by default."""
+        """Sets the tensors that `write` replaces to a result of `carry`; does nothing by default."""
 
     @abstractmethod
     def cut(self, envs: Tensor | None = None) -> None:
-        """Ends open episodes at their last stored steps; later steps start new ones.
+        """Marks the last stored step of every running episode as its end; later steps start new episodes.
 
         `envs` is a mask [num_envs], True for the environments to cut; None cuts all of them.
         """
@@ -132,7 +144,7 @@ class Experience(ABC, Generic[StorageT, BatchT]):
     def sample(self, num: int) -> BatchT | None:
         """Returns a batch of `num` random stored rows for diagnostics.
 
-        Returns None if the store has no rows, or none that outlive an iteration.
+        Returns None (default) if the store has no rows, or drops them after every iteration.
         """
         return None
 
@@ -148,7 +160,7 @@ class Experience(ABC, Generic[StorageT, BatchT]):
 
 
 class SampledExperience(Experience[StorageT, StepBatch]):
-    """Base of stores whose batches are drawn by new random numbers, made on the storage's device."""
+    """Base of stores whose batches are random rows, selected by uniform numbers drawn on the store's device."""
 
     columns: StorageT  # that `sample` takes rows from
 
@@ -159,11 +171,11 @@ class SampledExperience(Experience[StorageT, StepBatch]):
 
     @property
     def rows_each(self) -> int:
-        """Returns the number of rows per draw: 1, or the length of a sequence."""
+        """Returns the number of rows that one random number selects: 1, or the length of a sequence."""
         return 1 if self.sequences is None else self.sequences.length
 
     def draw(self, batch_size: int) -> Tensor:
-        """Draws random numbers in [0, 1) for `gather`, one per row or sequence of a batch of `batch_size` rows."""
+        """Draws random numbers in [0, 1) that select a batch of `batch_size` rows: one per row, or per sequence."""
         return self.numbers(batch_size // self.rows_each, self.generators[0])
 
     def numbers(self, num: int, generator: torch.Generator | None = None) -> Tensor:
@@ -188,7 +200,7 @@ class SampledExperience(Experience[StorageT, StepBatch]):
 
 
 def drawn_rows(a_pass: Pass) -> int:
-    """Returns the batch size of a pass; raises a TypeError if it has none."""
+    """Returns `a_pass.batch_size`; raises a TypeError if it is None."""
     if a_pass.batch_size is None:
         raise TypeError("a pass over what is drawn needs a batch_size")
     return a_pass.batch_size

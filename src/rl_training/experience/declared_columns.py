@@ -20,9 +20,10 @@ def refusal(column: Column, store: str, why: str) -> ValueError:
 
 
 def check_collected(columns: Sequence[Column], store: str, *, able: Sequence[str] = ()) -> None:
-    """Raises a ValueError if an algorithm declares a column that collected steps cannot have.
+    """Raises a ValueError if collected steps cannot have one of the `columns` that an algorithm needs.
 
-    Columns in `able` are exceptions, which the store computes; `store` is its name in the message.
+    Such are columns from later steps of the episode and extra columns of datasets. Names in `able` are allowed, because
+    the store computes them; `store` describes it in the message, e.g. "a replay".
     """
     for column in columns:
         if column.source == "episode" and column.name not in able:
@@ -33,9 +34,10 @@ def check_collected(columns: Sequence[Column], store: str, *, able: Sequence[str
 
 
 def columns_of(dataset: Dataset, columns: Sequence[Column], gamma: float) -> dict[str, np.ndarray]:
-    """Returns the declared columns of a dataset by name, [rows, ...] each.
+    """Returns the values of `columns`, which an algorithm needs, from a dataset: arrays [rows, ...] by name.
 
-    Raises a ValueError if the dataset lacks one. The next action is left out: it is read when rows are drawn.
+    `gamma` discounts the return to go. Raises a ValueError if the dataset lacks a column. The next action is left out:
+    it is read when rows are drawn.
     """
     return {column.name: column_of(dataset, column, gamma) for column in columns if column.name != NEXT_ACTION}
 

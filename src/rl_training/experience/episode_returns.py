@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 class EpisodeReturns:
-    """The column `returns` of a ring: minus infinity until the episode ends, then the discounted rewards to its end."""
+    """An updater of the column `returns` of a replay's ring buffer, the discounted rewards to the end of the episode.
+
+    It is minus infinity for rows of episodes that have not ended.
+    """
 
     def __init__(self, ring: Ring, gamma: float) -> None:
         self.ring, self.gamma = ring, gamma
@@ -24,11 +27,11 @@ class EpisodeReturns:
 
     @property
     def oldest(self) -> Tensor:
-        """Returns the number of the oldest stored row of every environment, [num_envs]."""
+        """Returns the number, counted since the run began, of the oldest row of every environment, [num_envs]."""
         return (self.ring.columns.written - self.ring.slots + 1).clamp(min=0)
 
     def look(self) -> None:
-        """Writes the ring's column `returns` for rows added since the last call and episodes that ended in them."""
+        """Writes the ring buffer's column `returns` for all episodes that ended since the last call."""
         ring, columns, oldest = self.ring, self.ring.columns, self.oldest
         env, number = numbers_between(torch.maximum(self.seen, oldest), columns.written)
         row = number % ring.slots * ring.num_envs + env
@@ -42,6 +45,6 @@ class EpisodeReturns:
         self.seen = columns.written.clone()
 
     def look_again(self) -> None:
-        """Writes the ring's column `returns` anew for all rows, after a checkpoint was read or open episodes were cut."""
+        """Writes the ring buffer's column `returns` anew, after a checkpoint was read or open episodes were cut."""
         self.seen = torch.zeros_like(self.seen)
         self.look()

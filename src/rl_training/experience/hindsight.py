@@ -29,30 +29,37 @@ FINE = 2**26  # the digits of a draw after this are as good as independent of th
 
 @dataclass(frozen=True, kw_only=True)
 class HindsightSettings:
-    """Settings of hindsight: the steps whose achieved goals replace desired ones, and how many rows get such a goal."""
+    """Settings of hindsight, which learns from rows as if a goal that their episode achieved had been desired.
+
+    `strategy` chooses the step whose goal it is; k such rows are drawn for each row with its own goal, on average.
+    """
 
     strategy: Strategy = "future"  # achieved at the row's step or later; at the end of its episode; anywhere in it
     k: Natural = 4  # rows with another goal for each row with its own; 0: none
 
 
 class EpisodePosition(NamedTuple):
-    """The positions of rows in their episodes: the number of steps after them and of stored rows before them."""
+    """The positions of rows in their episodes, two tensors [rows]: numbers of later steps and of earlier rows.
+
+    The first is negative where the episode has not ended; earlier rows count as far as they are still stored.
+    """
 
     left: Tensor  # steps of the episode after the row's; negative where it has not ended
     back: Tensor  # rows of the episode before it, as far as they are stored
 
 
 class OtherGoals(NamedTuple):
-    """New goals for some rows of a batch, and a function that judges steps by them."""
+    """Desired goals that replace those of some rows of a batch, and a function that computes rewards for them."""
 
     chosen: Tensor  # rows that get theirs
     goal: Tensor
     judged: Callable[[Tensor, int], tuple[Tensor, Tensor]]  # of rows so many steps later: rewards, and where they end
 
     def read(self, storage: RingColumns, row: Tensor, step: int) -> tuple[Tensor, Tensor]:
-        """Returns the rewards and flags of `row`, which are `step` steps after the drawn rows.
+        """Returns the rewards and flag bits, [rows] each, of the stored steps with the row indices `row`.
 
-        They are judged by the new goal where the drawn row has one, and as stored elsewhere.
+        Each comes `step` steps after a row of the batch. Where that row has another goal, they are computed for it;
+        elsewhere they are as stored.
         """
         flags, (reward, reached) = storage.flags[row], self.judged(row, step)
         judged = (flags & KEPT) | (reached * (TERMINATED | ENDED)).to(flags.dtype)
@@ -72,16 +79,16 @@ class OtherGoals(NamedTuple):
 
 
 class Hindsight(ABC):
-    """Base of the rules that choose other goals for rows of a ring."""
+    """Base of the rules that give rows drawn from a replay other desired goals, which their episodes achieved."""
 
     def __init__(self, settings: HindsightSettings, ring: Ring, judge: Judge) -> None:
         self.settings, self.ring, self.judge = settings, ring, judge
 
     def choose(self, storage: RingColumns, row: Tensor, draw: Tensor) -> OtherGoals:
-        """Returns new goals for k of k + 1 drawn rows, on average; pure tensor code, part of `gather`.
+        """Returns other goals for k of k + 1 of the row indices `row`, on average, as `OtherGoals`.
 
-        The choice depends only on `draw`, the numbers in [0, 1) with which the rows were drawn. Rows of episodes that
-        have not ended keep their goals.
+        `draw` [rows] are the numbers in [0, 1) that selected the rows; no others are drawn. Rows of episodes that have
+        not ended keep their goals. Pure tensor code, because it is compiled with the update.
         """
         position = self.ring.episode_position(storage, row)
         turn = draw * FINE % 1 * (self.settings.k + 1) - 1  # one part in k + 1 is below 0, and keeps its goal
@@ -92,25 +99,32 @@ class Hindsight(ABC):
         return OtherGoals(chosen, goal, self.judging(storage, row, turn.clamp(min=0), goal))
 
     def achieved(self, storage: RingColumns, row: Tensor) -> Tensor:
-        """Returns the goals that the steps in these rows achieved, [rows, goal size]."""
+        """Returns the goals that the steps with the row indices `row` achieved, [rows, goal size]."""
         assert isinstance(storage.obs, dict)
         return storage.obs[ACHIEVED][self.ring.follow(row)]
 
     @abstractmethod
     def offset(self, storage: RingColumns, row: Tensor, turn: Tensor, position: EpisodePosition) -> Tensor:
-        """Returns the number of steps from each row to the one whose achieved goal it gets; `turn` is in [0, k)."""
+        """Returns for each row the number of steps to the one whose achieved goal it gets, negative for earlier ones.
+
+        All are [rows]: `turn`, in [0, k), says which of a row's k goals is taken.
+        """
 
     @abstractmethod
     def judging(
         self, storage: RingColumns, row: Tensor, turn: Tensor, goal: Tensor
     ) -> Callable[[Tensor, int], tuple[Tensor, Tensor]]:
-        """Returns a function (later rows, their steps after `row`) -> (rewards, terminations) for the goals `goal`."""
+        """Returns a function that gives rewards and terminations [rows] of later steps for `goal` [rows, goal size].
+
+        Its arguments are the row indices of these steps, and how many steps they come after `row`. `turn` [rows], in
+        [0, k), says which of a row's k goals it is.
+        """
 
     def added(self, steps: Transition) -> None:
-        """Updates the rule for [time, env] steps that the ring has just written; does nothing by default."""
+        """Chooses goals after [time, env] steps were added to the replay; does nothing by default."""
 
     def cut(self, was_open: Tensor) -> None:
-        """Updates the rule for episodes that the ring has just cut, in the environments of the mask `was_open`.
+        """Chooses goals for episodes that were cut, in the environments where the mask `was_open` [num_envs] is True.
 
         Does nothing by default.
         """
@@ -123,7 +137,7 @@ class Hindsight(ABC):
 
 
 class JudgedWhenDrawn(Hindsight):
-    """Hindsight for judges of tensor code: goals are chosen and judged each time a row is drawn."""
+    """Hindsight for reward functions of tensor code: goals are chosen and rewarded each time a row is drawn."""
 
     def offset(self, storage: RingColumns, row: Tensor, turn: Tensor, position: EpisodePosition) -> Tensor:
         return choose_step(self.settings.strategy, turn / self.settings.k, position)
@@ -135,9 +149,10 @@ class JudgedWhenDrawn(Hindsight):
 
 
 def choose_step(strategy: Strategy, uniform: Tensor, position: EpisodePosition) -> Tensor:
-    """Returns the number of steps from each row to the one whose achieved goal it gets, by numbers in [0, 1).
+    """Returns for each row the number of steps from it to the one whose achieved goal it gets, as integers.
 
-    It is negative for earlier steps, which only the strategy "episode" takes.
+    Numbers `uniform` in [0, 1) choose: with the strategy "future" the row's own or a later step, with "episode" also an
+    earlier one, a negative number. With "final" it is always the last step.
     """
     left = position.left.clamp(min=0)
     if strategy == "final":

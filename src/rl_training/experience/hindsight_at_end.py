@@ -19,9 +19,10 @@ COMPARED_ROWS = 10_000  # at the start of a run, whose rewards are compared with
 
 
 class JudgedAtEnd(Hindsight):
-    """Hindsight that gives every row k goals when its episode ends, with their rewards over the steps of a return.
+    """Hindsight for rewards that the environment computes on the CPU: every row gets k goals when its episode ends.
 
-    This is what storing k further copies of every row would give, without the copies.
+    They are stored with their rewards over the steps of an n-step return. This is what storing k further copies of
+    every row would give, without the copies.
     """
 
     def __init__(
@@ -35,7 +36,7 @@ class JudgedAtEnd(Hindsight):
 
     @staticmethod
     def table(settings: HindsightSettings, n_steps: int) -> dict[str, tuple[int, torch.dtype]]:
-        """Returns the columns in which goals are stored: by name, how many numbers each row has, and their dtype."""
+        """Returns the columns in which a replay stores goals, a dict name -> (numbers per row, dtype)."""
         judged = settings.k * n_steps
         return {
             "offset": (settings.k, torch.int32),  # steps to the one whose achieved goal it is
@@ -54,10 +55,10 @@ class JudgedAtEnd(Hindsight):
         return lambda _, step: (reward[row, first + step], terminated[row, first + step])
 
     def compare(self, steps: Transition) -> None:
-        """Compares the rewards of [time, env] steps with the judge's.
+        """Compares the rewards of [time, env] steps with those that the environment's `compute_reward` gives.
 
-        Raises a ValueError if more than one has differed so far. Relabelled rows would be wrong then. A single row may
-        differ, because goals are rounded to 32 bits and a threshold may lie between.
+        Raises a ValueError if more than one has differed since the process began: rewards for other goals would be
+        wrong. A single one may differ, because goals are rounded to 32 bits and a threshold may lie between.
         """
         assert isinstance(steps.next_obs, dict)
         rows = steps.valid.cpu()
@@ -93,9 +94,10 @@ class JudgedAtEnd(Hindsight):
             self.label(env, int(self.ring.columns.written[env]) - 2)  # the last number is of its last observation
 
     def label(self, env: int, last: int) -> None:
-        """Chooses and stores k goals, with judged rewards, for every stored row of an episode that has just ended.
+        """Chooses k goals for every stored row of an episode that has just ended, and stores them with their rewards.
 
-        The episode is that of environment `env` whose last step has the number `last`.
+        The episode is that of environment `env`; `last` is the number of its last step's row, counted since the run
+        began.
         """
         ring, columns, k = self.ring, self.ring.columns, self.settings.k
         stored = last - int(columns.written[env]) + ring.slots
@@ -119,7 +121,10 @@ class JudgedAtEnd(Hindsight):
             columns.goals[name][row] = values.to(ring.device, columns.goals[name].dtype)
 
     def state_dict(self) -> dict:
-        """Returns the goals of all rows, since a row may have been saved before it got its own, and the random state."""
+        """Returns the stored goals of all rows (`goals`, tensors by name) and the random state (`judged`).
+
+        All rows are in it, since a row may have been saved before it got its goals.
+        """
         return {"goals": dict(self.ring.columns.goals), "judged": self.generator.get_state()}
 
     def load_state_dict(self, state: dict) -> None:

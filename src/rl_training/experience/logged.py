@@ -37,7 +37,7 @@ class LoggedColumns(NamedTuple):
 
 
 class LoggedSteps(SampledExperience[LoggedColumns]):
-    """A store that draws batches from a dataset for as long as is asked; it takes no steps."""
+    """A store that draws random batches from a dataset without end; no steps can be added to it."""
 
     why_not_recorded = "a dataset takes no steps"
 
@@ -67,7 +67,7 @@ class LoggedSteps(SampledExperience[LoggedColumns]):
     def load_columns(self, dataset: Dataset) -> LoggedColumns:
         """Returns the dataset's columns as tensors on the store's device.
 
-        On the CPU they share the dataset's memory.
+        On the CPU they share the memory of the dataset's arrays.
         """
         episodes = dataset.episodes()
         self.stores_next = stored = dataset.next_obs is not None
@@ -109,7 +109,7 @@ class LoggedSteps(SampledExperience[LoggedColumns]):
         return layout.finish(self.take(storage, torch.where(inside, row + layout.offset, row).flatten()), inside)
 
     def take(self, storage: LoggedColumns, row: Tensor) -> StepBatch:
-        """Returns a batch of the given rows with n-step returns, which stop at the end of the episode."""
+        """Returns a batch of the rows with the indices `row` [rows]; n-step returns stop at the end of the episode."""
         walk = n_step_return(storage.reward, storage.flags, row, lambda row: row + 1, n=self.n_steps, gamma=self.gamma)
         ending = walk.flags & ENDED != 0
         columns = {name: column[row].to(self.declared[name].dtype) for name, column in storage.declared.items()}

@@ -22,7 +22,7 @@ class Sources(NamedTuple):
 
 
 class Mixture(SampledExperience[Sources]):
-    """A store whose batches take the share `ratio` of rows from the data, in front, and the others from the replay."""
+    """A store whose batches mix rows of a dataset, the share `ratio` in front, with rows of a replay."""
 
     why_not_recorded = "the steps are not kept on the device alone"
 
@@ -52,7 +52,7 @@ class Mixture(SampledExperience[Sources]):
         return Sources(self.logged.prepare(algorithm)[0], self.replay.prepare(algorithm)[0]), {}
 
     def num_logged(self, batch_size: int) -> int:
-        """Returns the number of rows from the data in a batch; a multiple of a sequence's length."""
+        """Returns the number of dataset rows in a batch of `batch_size` rows; a multiple of a sequence's length."""
         return round(self.ratio * (batch_size // self.rows_each)) * self.rows_each
 
     def draw(self, batch_size: int) -> Tensor:
@@ -73,9 +73,9 @@ class Mixture(SampledExperience[Sources]):
         return batch._replace(columns=batch.columns | {"logged": logged.expand_as(batch.weight)})
 
     def describe(self, batch: StepBatch, rows: Rows) -> Metrics:
-        """Returns the mean reward and TD error of a batch's logged and own rows, and the share of logged rows.
+        """Returns the mean reward and TD error of a batch's dataset rows and own rows, and the share of dataset rows.
 
-        TD errors are left out unless the update gives them as `priority`.
+        TD errors are left out unless `rows`, the update's numbers for each row, has them as `priority`.
         """
         logged = batch.columns["logged"]
         sides = {"logged": logged * batch.weight, "own": (1 - logged) * batch.weight}
@@ -111,13 +111,13 @@ class Mixture(SampledExperience[Sources]):
 
 
 class Pool(Mixture):
-    """A mixture in which all rows of data and replay are equally likely, like a replay that keeps the data for ever."""
+    """A mixture of a dataset and a replay in which all rows are equally likely."""
 
     def __init__(self, replay: Replay, logged: LoggedSteps) -> None:
         super().__init__(replay, logged, 1.0)
 
     def num_logged(self, batch_size: int) -> int:
-        """Returns the expected number of rows from the data in a batch."""
+        """Returns the expected number of dataset rows in a batch of `batch_size` rows."""
         num, own = self.logged.num_rows, min(self.replay.added, self.replay.reach * self.replay.num_envs)
         return round(num / (num + own) * batch_size)
 
