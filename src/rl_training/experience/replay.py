@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 
 class Replay(SampledExperience[RingColumns]):
-    """A store of the last `buffer_size` steps, learned from every `train_freq` env steps after `learning_starts`."""
+    """A store of the last `buffer_size` env steps, of which random batches are drawn.
+
+    Updates come every `train_freq` env steps after `learning_starts`.
+    """
 
     def __init__(self, settings: ReplaySettings, run: StoreContext) -> None:
         device, sequences = torch.device(settings.storage_device(run.device)), wanted_sequences(run.passes)
@@ -86,9 +89,9 @@ class Replay(SampledExperience[RingColumns]):
         return -(-(due - self.added) // self.num_envs)
 
     def due_at(self, steps: int) -> int:
-        """Returns the next multiple of `train_freq` that is at least `steps`, counted since the run began.
+        """Returns the smallest multiple of `train_freq` that is at least `steps`, env steps since the run began.
 
-        Because the count is the run's, a pause changes nothing.
+        A pause of the run does not move it.
         """
         return -(-steps // self.settings.train_freq) * self.settings.train_freq
 
@@ -107,7 +110,7 @@ class Replay(SampledExperience[RingColumns]):
         self.count_added(steps.reward.numel())
 
     def placed(self, steps: Transition) -> Transition:
-        """Returns the steps on the ring's device, with rewards in the units that are learned."""
+        """Returns the steps on the store's device, with rewards scaled and shifted by the settings."""
         steps = steps._replace(reward=self.rewards(steps.reward))
         return steps if steps.reward.device == self.ring.env.device else tree_map(lambda x: x.to(self.device), steps)
 
@@ -118,7 +121,10 @@ class Replay(SampledExperience[RingColumns]):
         self.added += num_steps
 
     def record(self, recorder: Callable[[Callable], Callable]) -> None:
-        """Makes `add` write steps by a recording, `recorder(write_rows)`, if they are exactly those of an iteration."""
+        """Makes `add` write exactly one iteration's steps by `recorder(write_rows)`, e.g. a CUDA graph.
+
+        Other numbers of steps are written as before; so are all if an iteration's are too many to write at once.
+        """
         if self.steps_between(self.num_envs) <= self.ring.longest:
             self.run_write = recorder(self.ring.write_rows)
 
@@ -140,7 +146,7 @@ class Replay(SampledExperience[RingColumns]):
         return None if self.hindsight is None else self.hindsight.choose(storage, row, draw)
 
     def locate(self, storage: RingColumns, uniform: Tensor) -> Tensor:
-        """Returns the rows that numbers in [0, 1) select; each row that can be drawn has the same probability."""
+        """Returns the row indices that numbers in [0, 1) select; all rows that can be drawn are equally likely."""
         available = storage.written.clamp(max=self.reach)
         if self.num_envs == 1 and not torch.compiler.is_compiling():  # compiled for a GPU, this is slower
             return (storage.written - 1 - (uniform * available).long()) % self.ring.slots
@@ -151,9 +157,10 @@ class Replay(SampledExperience[RingColumns]):
         return (storage.written[env] - 1 - back) % self.ring.slots * self.num_envs + env
 
     def take(self, storage: RingColumns, row: Tensor, goals: OtherGoals | None = None) -> StepBatch:
-        """Returns a batch of the given rows with n-step returns, which stop at an episode's end or the newest step.
+        """Returns a batch of the rows with the indices `row` [rows], with n-step returns.
 
-        Rows with a new goal in `goals` are judged by it; rows that cannot be learned from get weight 0.
+        These stop at an episode's end or the newest step. Rows with another goal in `goals` get its rewards and ends;
+        rows that cannot be learned from get weight 0.
         """
         ring, newest = self.ring, None
         if self.settings.n_steps > 1 or self.needs_next_action:
@@ -179,7 +186,10 @@ class Replay(SampledExperience[RingColumns]):
         return batch if goals is None else goals.put_into(batch)
 
     def take_pieces(self, storage: RingColumns, row: Tensor, sequences: Sequences) -> StepBatch:
-        """Returns a batch [time, piece] of pieces of episodes around the given rows; rows not stored have weight 0."""
+        """Returns a batch [time, piece, ...] of pieces of episodes, one around each row index in `row` [piece].
+
+        Steps of a piece that are not stored, or are not of the episode, have weight 0.
+        """
         env = row % self.num_envs
         newer = (storage.written[env] - 1 - row // self.num_envs) % self.ring.slots
         older = storage.written[env].clamp(max=self.reach) - 1 - newer
@@ -232,7 +242,11 @@ class Replay(SampledExperience[RingColumns]):
         return super().sample(num) if self.added else None
 
     def health(self) -> dict[str, float]:
-        """Returns the mean age and use of rows and, with priorities, their spread and effective share of rows, by name."""
+        """Returns the mean age of rows (`replay_age`, in env steps) and how often each was drawn (`replay_reuse`).
+
+        With priorities, also the largest one over the mean (`priority_spread`) and `priority_effective_share`, the
+        share of rows that equal priorities would need to give batches as varied.
+        """
         kept = min(self.added, self.reach * self.num_envs)
         health = {"replay_age": kept / 2, "replay_reuse": self.drawn / max(self.added, 1)}
         if self.settings.prioritized:

@@ -10,7 +10,7 @@ from rl_training.experience.segments import RowLog, Segment
 
 
 class ReplayState:
-    """A saver and loader of a ring, with a log of the rows that are in files already."""
+    """A saver and loader of a replay's rows that remembers which are in checkpoint files, to write only new ones."""
 
     def __init__(self, ring: Ring) -> None:
         self.ring = ring
@@ -34,7 +34,10 @@ class ReplayState:
         return state
 
     def extend_log(self) -> RowLog:
-        """Updates the log and returns it: rows since the last call form a new segment; overwritten segments are gone."""
+        """Returns the log of all stored rows, as segments: one with the rows since the last call is added to it.
+
+        Segments whose rows are all overwritten are dropped. If a file of one is gone, all rows form one new segment.
+        """
         ring = self.ring
         written = ring.columns.written.to("cpu", copy=True)
         oldest = (written - ring.slots + 1).clamp(min=0)
@@ -64,6 +67,6 @@ class ReplayState:
             columns.highest.copy_(state["highest"])
 
     def write_rows(self, row: Tensor, rows: dict[str, Tensor]) -> None:
-        """Writes saved columns, by name, to the given rows of the ring."""
+        """Writes saved columns, tensors [rows, ...] by name, to the rows of the replay with the indices `row`."""
         for name, column in self.ring.named_columns().items():
             column[row] = rows[name].to(column.device)

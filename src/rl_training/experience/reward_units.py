@@ -20,7 +20,7 @@ class RewardUnits(NamedTuple):
     shift: float = 0.0
 
     def of(self, dataset: Dataset) -> Dataset:
-        """Returns a dataset with its rewards in these units; the other columns are shared."""
+        """Returns a dataset with rewards `scale * reward + shift`; the other columns are shared."""
         if self == RAW:
             return dataset
         reward = (dataset.reward * self.scale + self.shift).astype(np.float32)
@@ -34,7 +34,7 @@ RAW = RewardUnits()  # the environment's own
 
 
 def scale_by_returns(dataset: Dataset) -> float:
-    """Returns the scale at which the returns of the best and the worst episode differ by 1,000.
+    """Returns the factor on rewards by which the returns of the best and the worst episode differ by 1,000.
 
     Raises a DatasetError if all episodes have the same return.
     """

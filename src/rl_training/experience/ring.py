@@ -39,7 +39,7 @@ DRAWABLE = 4  # a bit of `flags`, besides those of `functional.n_step`
 
 
 class RingColumns(NamedTuple):
-    """The columns of a ring as tensors; the row of a step is slot * num_envs + environment."""
+    """The tensors of a ring buffer of steps, most with one row per step, at index slot * num_envs + environment."""
 
     obs: Tree
     action: Tensor
@@ -56,7 +56,7 @@ class RingColumns(NamedTuple):
 
 
 class Ring:
-    """A ring of rows for the steps of all environments, in which new steps take the place of the oldest."""
+    """A ring buffer of the steps of all environments, in which new steps take the place of the oldest."""
 
     def __init__(self, settings: ReplaySettings, run: StoreContext, *, keeps_age: bool) -> None:
         num_envs, frame_stack, self.device = (
@@ -108,7 +108,7 @@ class Ring:
         )
 
     def add(self, steps: Transition) -> None:
-        """Writes [time, env] steps that are on the ring's device, in place of the oldest."""
+        """Writes a `Transition` of [time, env, ...] tensors, on the ring's device, in place of the oldest steps."""
         if self.plain and len(steps.reward) <= FEW:
             arrays = as_arrays(steps)
             over = [self.write_one(arrays, time) for time in range(len(steps.reward))]
@@ -124,24 +124,24 @@ class Ring:
     def longest(self) -> int:
         """Returns the largest number of steps of each environment that can be written at once.
 
-        Each may take two slots.
+        A step may take two slots: one more for the last observation of a cut episode.
         """
         return max(1, self.reach // 2)
 
     def only_stored(self, steps: Transition) -> Transition:
-        """Returns the steps without the columns that the ring does not store.
+        """Returns the steps without the extra `columns` that the ring does not store.
 
-        `log_prob` is None if it is one of them.
+        `log_prob` becomes None unless it is stored.
         """
         names = self.columns.declared
         columns = {name: column for name, column in steps.columns.items() if name in names}
         return steps._replace(log_prob=steps.log_prob if "log_prob" in names else None, columns=columns)  # pyrefly: ignore
 
     def write_rows(self, first: Tensor, steps: Transition) -> Tensor:
-        """Writes [time, env] steps as rows and returns a mask [env]: True where an episode starts with the next steps.
+        """Writes [time, env, ...] steps as rows and returns a mask [env]: True where the next step starts an episode.
 
-        `first` is that mask for these steps. Successors are written first and steps over them, so that what stays is
-        the last observation of a cut episode.
+        `first` [env] is that mask for the first of these steps. The last observation of a cut episode gets a row of its
+        own, which is never drawn.
         """
         columns, steps = self.arrays, as_arrays(steps)
         ended = steps.terminated | steps.truncated
@@ -181,9 +181,9 @@ class Ring:
         return torch.as_tensor(over[-1])
 
     def write_one(self, steps: Transition, time: int) -> bool:
-        """Writes step `time` of the only environment by plain indices on the CPU.
+        """Writes step `time` of [time, 1, ...] steps, NumPy arrays of the only environment, by plain indices.
 
-        Returns True if its episode is over.
+        Returns True if the next step starts an episode.
         """
         columns = self.arrays
         terminated, truncated, valid = (bool(x[time, 0]) for x in (steps.terminated, steps.truncated, steps.valid))
@@ -211,15 +211,15 @@ class Ring:
         return ended or not valid
 
     def forget(self, row: Tensor) -> None:
-        """Sets the priority of rows to 0, so that they are not drawn."""
+        """Sets the priority of the rows with the indices `row` to 0, so that they are not drawn."""
         columns = self.arrays
         clear(columns.priority[0].reshape(-1), row)
         sum_tree.add_up(columns.priority, row)
 
     def cut(self, envs: Tensor | None = None) -> Tensor:
-        """Ends open episodes at their last steps and returns a mask [env] of the environments in which one was open.
+        """Marks the last step of every running episode as its end; returns a mask [env] of where there was one.
 
-        `envs` is a mask [env] of the environments; None: all of them.
+        `envs` is a mask [env] of the environments to cut; None: all of them.
         """
         columns = self.columns
         is_open = ~self.first if envs is None else ~self.first & envs.to(self.first.device)
@@ -230,16 +230,20 @@ class Ring:
         return is_open
 
     def note_ends(self, number: Tensor, age: Tensor, ended: Tensor) -> None:
-        """Updates the column `ends` for [time, env] steps: -1 where an episode begins, its last age where it ended."""
+        """Updates the column `ends`, which holds for each episode the age of its last step, -1 if it has not ended.
+
+        Arguments are [time, env], for steps that are being written: the number of the row since the run began, the age
+        (steps since the episode began) and True where an episode ends.
+        """
         ends = self.columns.ends
         began = self.entry_of(number - age, self.env)
         ends.index_fill_(0, torch.where(age == 0, began, len(ends) - 1).flatten(), -1)
         ends[torch.where(ended, began, len(ends) - 1).flatten()] = age.flatten()
 
     def find_ends(self) -> None:
-        """Computes the column `ends` anew from the flags of all stored rows.
+        """Computes the column `ends`, the age of each episode's last step, anew from the flags of all stored rows.
 
-        Does nothing unless goals are relabelled.
+        Does nothing unless rows get other goals (hindsight).
         """
         if not self.keeps_ends:
             return
@@ -251,11 +255,14 @@ class Ring:
         columns.ends[self.entry_of(number - columns.age[row], env)[over]] = columns.age[row][over]
 
     def entry_of(self, number: Tensor, env: Tensor) -> Tensor:
-        """Returns the index in the column `ends` of the episode that begins with step `number` of environment `env`."""
+        """Returns the index in the column `ends` of the episode whose first row has the number `number`.
+
+        Rows of environment `env` are numbered since the run began.
+        """
         return number % (2 * self.slots) * self.num_envs + env
 
     def episode_position(self, storage: RingColumns, row: Tensor) -> EpisodePosition:
-        """Returns, for each row, the number of later steps in its episode and of stored earlier rows of it.
+        """Returns, for each row index, the number of later steps in its episode and of earlier rows still stored.
 
         The first is negative if the episode has not ended.
         """
@@ -266,9 +273,10 @@ class Ring:
         return EpisodePosition(left, torch.minimum(age, written.clamp(max=self.reach) - 1 - newer))
 
     def ages(self, first: Tensor, over: Tensor) -> Tensor:
-        """Returns the steps since the episode began, int32 [time, env], for steps that are about to be written.
+        """Returns, for steps to be written, the number of steps since their episodes began, int32 [time, env].
 
-        `first` [env] says where an episode starts with these steps, `over` [time, env] where one is over.
+        `first` [env] is True where an episode starts with the first of them, `over` [time, env] where one is over after
+        a step.
         """
         before = self.columns.age[self.row_of(self.columns.written)]  # that of the observation that waits
         first = torch.cat([first[None], over[:-1]])
@@ -280,13 +288,13 @@ class Ring:
         return slot % self.slots * self.num_envs + (self.env if isinstance(slot, Tensor) else self.env_array)
 
     def follow(self, row: Tensor) -> Tensor:
-        """Returns for each row the next row of the same environment."""
+        """Returns for each row index the index of the next row of the same environment."""
         return (row + self.num_envs) % self.capacity
 
     def rows_between(self, start: Tensor, stop: Tensor) -> Tensor:
-        """Returns the row indices of the steps with the numbers `start` to `stop` (exclusive), ordered by environment.
+        """Returns the indices of the rows with the numbers `start` to `stop` (exclusive), ordered by environment.
 
-        `start` and `stop` have one entry for each environment.
+        `start` and `stop` [num_envs] count each environment's rows since the run began.
         """
         env, number = numbers_between(start, stop)
         return number % self.slots * self.num_envs + env
@@ -300,7 +308,7 @@ class Ring:
         return tree_map(lambda column: column[frames], storage.obs)
 
     def named_columns(self) -> dict[str, Tensor]:
-        """Returns the columns that checkpoints hold, by name, each [rows, ...]."""
+        """Returns the columns that checkpoints hold, tensors [rows, ...] by name, e.g. "obs.position" or "reward"."""
         columns = self.columns
         obs = columns.obs if isinstance(columns.obs, dict) else {"": columns.obs}
         names = {f"obs.{key}" if key else "obs": leaf for key, leaf in obs.items()}
@@ -310,21 +318,21 @@ class Ring:
 
 
 def as_arrays(tree: TreeT) -> TreeT:
-    """Returns a tree of NumPy views of tensors on the CPU, where they are faster.
+    """Returns a tree with NumPy views in place of tensors on the CPU, since these are faster to index.
 
-    Leaves tensors elsewhere as they are.
+    Tensors on other devices stay as they are.
     """
     return tree_map(lambda x: x.numpy() if x.device.type == "cpu" else x, tree)  # pyrefly: ignore
 
 
 def put(column: Tensor, row: Tensor, values: Tensor) -> None:
-    """Writes [time, env, ...] values to the rows `row` [time * env] of a column, as the column's type."""
+    """Writes values [time, env, ...] to the rows of `column` with the indices `row` [time * env], as its dtype."""
     values = values.reshape(-1, *values.shape[2:])
     column[row] = values.to(column.dtype) if isinstance(values, Tensor) else values
 
 
 def clear(column: Tensor, row: Tensor) -> None:
-    """Sets the given rows of a column to 0.
+    """Sets the rows of `column` with the indices `row` to 0.
 
     For tensors no number is copied from the host, which a CUDA graph could not record.
     """
@@ -335,7 +343,7 @@ def clear(column: Tensor, row: Tensor) -> None:
 
 
 def leaves(*trees: Tree) -> Iterator[tuple[Tensor, ...]]:
-    """Yields tuples of the corresponding arrays of observations with the same keys."""
+    """Yields, for several dicts of tensors, one tuple of the tensors under each key; for plain tensors one tuple."""
     first = trees[0]
     if isinstance(first, dict):
         yield from (tuple(tree[key] for tree in trees) for key in first)  # pyrefly: ignore
