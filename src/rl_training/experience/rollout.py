@@ -20,7 +20,7 @@ STATISTICS = "running statistics (normalize_observation, normalize_reward) are k
 
 
 class RewardScaling:
-    """A scaling of rewards by the running deviation of the discounted return, without a shift.
+    """A scaling of rewards by the running standard deviation of the discounted return, without a shift.
 
     Its statistics cover the environments of all ranks; a rollout is added to them before it is scaled.
     """
@@ -43,7 +43,10 @@ class RewardScaling:
         return steps._replace(reward=scaled.to(steps.reward.dtype))
 
     def cut(self, envs: Tensor | None = None) -> None:
-        """Makes discounted returns start from 0 with the next step, where the mask `envs` is True (None: everywhere)."""
+        """Makes discounted returns start from 0 with the next step in the environments of a mask.
+
+        `envs` [num_envs] is True for them; None: all environments.
+        """
         if self.first is not None:
             self.first = torch.ones_like(self.first) if envs is None else self.first | envs.to(self.first.device)
 
@@ -57,7 +60,7 @@ class RewardScaling:
         self.last, self.first = state["last"], state["first"]
 
     def set_moments(self, moments: dict) -> None:
-        """Replaces the running statistics by those of another run, a dict of tensors `mean`, `var` and `count`."""
+        """Replaces the running statistics by a dict of 0-dim tensors `mean`, `var` and `count`, as in `state_dict`."""
         self.moments = RunningMoments(**moments)
 
 
@@ -130,8 +133,8 @@ class Rollout(Experience[BatchT, BatchT]):
     def sequence_rows(self, batch_size: int) -> list[Tensor]:
         """Returns batches [time, piece] of row indices: shuffled pieces of episodes, about `batch_size` steps a batch.
 
-        A piece is whole unless it is longer than a batch; then it is cut into equal parts. Shorter ones are padded with
-        -1.
+        Rows are those of flattened [time, env] steps. A piece is whole unless it is longer than a batch; then it is cut
+        into equal parts. Shorter ones are padded with -1.
         """
         whole = episode_pieces(self.steps().columns["first"].cpu())
         pieces = [part for piece in whole for part in piece.tensor_split(math.ceil(len(piece) / batch_size))]
@@ -179,9 +182,10 @@ class Rollout(Experience[BatchT, BatchT]):
             self.reward_scaling.load_state_dict(state["reward_scaling"])
 
     def read_steps(self, state: dict) -> Transition:
-        """Returns the steps in a checkpoint, with the columns that the algorithm declares.
+        """Returns saved steps with only those extra `columns` that the algorithm needs.
 
-        Before version 0.2 the columns were called `extras`.
+        `state` is the entry `steps` of a result of `state_dict`, a dict by field name; before version 0.2 its entry
+        `columns` was called `extras`. Raises a TypeError if an entry that is read is no tensor.
         """
         named = {"columns" if name == "extras" else name: value for name, value in state.items()}
         for name, value in named.items():
@@ -192,9 +196,9 @@ class Rollout(Experience[BatchT, BatchT]):
 
 
 def episode_pieces(first: Tensor) -> list[Tensor]:
-    """Returns the row indices, in time order, of each piece of an episode in a flattened [time, env] rollout.
+    """Returns a tensor of row indices, in time order, for each piece of an episode in flattened [time, env] steps.
 
-    A piece begins at an environment's first step and wherever `first` is True.
+    A piece begins at an environment's first step and wherever `first` [time, env] is True.
     """
     num_steps, num_envs = first.shape
     begins = first.T.clone()  # environment after environment

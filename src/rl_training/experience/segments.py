@@ -20,9 +20,9 @@ NamedColumns = dict[str, Tensor]  # as `Ring.named_columns` gives them
 
 
 def numbers_between(start: Tensor, stop: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the environment and number of every row from `start` to `stop` (exclusive), as two vectors.
+    """Returns the environment and the number of every row from `start` to `stop` (exclusive), as two vectors.
 
-    The rows are ordered by environment; `start` and `stop` have one entry for each.
+    `start` and `stop` [num_envs] count each environment's rows; the result is ordered by environment.
     """
     lengths = stop - start
     env = torch.repeat_interleave(torch.arange(len(lengths), device=start.device), lengths)
@@ -32,9 +32,9 @@ def numbers_between(start: Tensor, stop: Tensor) -> tuple[Tensor, Tensor]:
 
 @dataclass
 class Segment:
-    """The rows `start` to `stop` of every environment, numbered since the run began.
+    """A block of a replay's rows that never change: the numbers `start` to `stop` (exclusive) of every environment.
 
-    Their columns are in memory until they are on disk.
+    Rows are numbered since the run began. Their columns are in memory until they are on disk.
     """
 
     start: Tensor
@@ -53,9 +53,9 @@ class Segment:
         return self.path is not None and identify(self.path) == self.identity
 
     def read(self) -> NamedColumns:
-        """Returns the columns of the segment by name, [rows, ...], its rows ordered by environment.
+        """Returns the columns of these rows, tensors [rows, ...] by name, ordered by environment.
 
-        Raises a FileNotFoundError if its file is gone or was replaced.
+        Raises a FileNotFoundError if the file is gone or was replaced.
         """
         if self.rows is not None:
             return self.rows
@@ -64,7 +64,10 @@ class Segment:
         return {name: column for name, column in read_tensors(self.path).items() if name not in ("start", "stop")}
 
     def write(self, path: Path) -> bool:
-        """Writes the segment to `path`, by a hard link if it is on disk already; returns True if bytes were written."""
+        """Writes the rows to the file `path`, by a hard link if another file has them; returns False if that worked.
+
+        Returns True if bytes were written, also where links are not possible.
+        """
         if self.path is None or not self.on_disk:
             rows = {name: column.contiguous() for name, column in self.read().items()}
             save_file(rows | {"start": self.start, "stop": self.stop}, path)
@@ -77,7 +80,7 @@ class Segment:
         return False
 
     def written_to(self, path: Path, sha256: str) -> None:
-        """Notes that the segment's file is at `path` now, and frees the rows in memory."""
+        """Notes that the file with these rows is at `path` now, with this checksum, and frees them in memory."""
         self.path, self.rows, self.identity, self.sha256 = path, None, identify(path), sha256
 
     @classmethod
@@ -87,7 +90,7 @@ class Segment:
 
 
 def read_tensors(path: Path, names: Iterable[str] | None = None) -> dict[str, Tensor]:
-    """Returns tensors of a safetensors file by name (None: all of them), copied into memory of their own.
+    """Returns tensors of a safetensors file by name, those in `names` (None: all), copied into memory of their own.
 
     They are copied because tensors in a mapped file are not aligned.
     """
@@ -96,7 +99,7 @@ def read_tensors(path: Path, names: Iterable[str] | None = None) -> dict[str, Te
 
 
 def identify(path: Path) -> tuple[int, ...]:
-    """Returns numbers that links and renames of a file keep and a replacement changes.
+    """Returns numbers that identify a file: links and renames keep them, a replacement changes them.
 
     Returns () if there is no file at `path`.
     """
@@ -109,31 +112,40 @@ def identify(path: Path) -> tuple[int, ...]:
 
 @dataclass
 class RowLog:
-    """All rows of a store, as segments in the order of writing; those before `oldest` no longer count."""
+    """A list of segments, blocks of rows in the order of writing, that hold a replay's rows.
+
+    Rows with numbers below `oldest` [num_envs] were overwritten and no longer count.
+    """
 
     oldest: Tensor
     segments: list[Segment] = field(default_factory=list)
 
     def forget_unsaved(self) -> None:
-        """Drops the first segment that is in no file and all after it; the next save writes their rows again."""
+        """Drops the first segment that is in no file and all after it; the next save writes their rows again.
+
+        A segment is a block of a replay's rows.
+        """
         self.segments = list(takewhile(lambda segment: segment.rows is None, self.segments))
 
     def saved(self) -> RowLog:
-        """Returns a log of the segments up to the first that is in no file."""
+        """Returns a new log of the segments, blocks of rows, before the first that is in no file."""
         log = RowLog(self.oldest, self.segments)
         log.forget_unsaved()
         return log
 
     def in_memory(self) -> RowLog:
-        """Returns a log of the rows that count, read into one segment in memory; it has none if this log has none."""
+        """Returns a log with one segment in memory, which has all rows that were not overwritten.
+
+        It has no segments if this log has none.
+        """
         if not self.segments:
             return RowLog(owned(self.oldest))
         return RowLog(owned(self.oldest), [Segment(owned(self.oldest), owned(self.segments[-1].stop), self.live())])
 
     def live(self) -> NamedColumns:
-        """Returns the columns, by name, of the rows that are not overwritten, ordered by environment and number.
+        """Returns the columns, tensors [rows, ...] by name, of all rows that were not overwritten.
 
-        Returns {} if the log has no segments.
+        They are ordered by environment and number. Returns {} if the log is empty.
         """
         parts: list[NamedColumns] = []
         keys: list[Tensor] = []

@@ -17,15 +17,15 @@ from rl_training.core import Pass, StepBatch, tree_map
 
 
 class Sequences(NamedTuple):
-    """The length in steps of the pieces of episodes that are drawn, and of the burn-in before them."""
+    """Lengths, in steps, of pieces of episodes that are drawn: of the piece, and of the burn-in before it."""
 
     length: int
     burn_in: int = 0
 
     def lay_out(self, age: Tensor, older: Tensor) -> Layout:
-        """Returns the layout of pieces around drawn rows.
+        """Returns which steps belong to the piece of an episode around each drawn row, as a `Layout` [time, piece].
 
-        `age` is the number of steps since a row's episode began, `older` the number of rows before it that are stored.
+        `age` [piece] is the number of steps since the row's episode began, `older` [piece] of stored rows before it.
         """
         block = age - age % self.length
         back = torch.minimum(age - (block - self.burn_in).clamp(min=0), older)
@@ -35,16 +35,20 @@ class Sequences(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """The layout of pieces around drawn rows, [time, piece]."""
+    """The steps of pieces of episodes around drawn rows, [time, piece]: offset from that row, and two masks.
+
+    The masks say which steps are learned from, and at which an episode begins.
+    """
 
     offset: Tensor  # steps from the drawn row
     counts: Tensor  # False before and after the block
     first: Tensor  # where the episode begins
 
     def finish(self, batch: StepBatch, inside: Tensor) -> StepBatch:
-        """Returns gathered rows as a batch [time, piece], with a column `first` where an episode begins.
+        """Returns a batch of rows [time * piece, ...] as [time, piece, ...], with a mask `first` of episode starts.
 
-        Weights are 0 outside of the drawn block, and where `inside`, a mask of the episode's stored steps, is False.
+        `first` is added to `columns`. Weights become 0 in the burn-in, and where `inside` [time, piece], a mask of the
+        episode's stored steps, is False.
         """
         batch = tree_map(lambda column: column.unflatten(0, inside.shape), batch)
         weight = batch.weight * (self.counts & inside)
@@ -54,7 +58,7 @@ class Layout(NamedTuple):
 def wanted_sequences(passes: Sequence[Pass]) -> Sequences | None:
     """Returns the length and burn-in of the sequences that an algorithm's passes draw; None if they draw single rows.
 
-    Raises a ValueError if passes differ, or if a batch is not a multiple of the length.
+    Raises a ValueError if passes differ, or if a batch size is not a multiple of the length.
     """
     wanted = {Sequences(p.length or 0, p.burn_in) if p.sequences else None for p in passes}
     if len(wanted) > 1:

@@ -45,7 +45,7 @@ class StoreContext(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ExperienceSettings:
-    """Base of every store's settings; used itself by methods that learn from data alone."""
+    """Base of the settings of stores of experience; used itself by methods that learn from data alone."""
 
     kind: ClassVar[ExperienceKind] = "data"
 
@@ -58,11 +58,11 @@ class ExperienceSettings:
         """
 
     def supply(self, num_envs: int) -> Supply:
-        """Returns facts that an algorithm's settings depend on: rows to draw from, env steps per iteration."""
+        """Returns facts to check an algorithm's settings against: rows to draw from, env steps per iteration."""
         return Supply(2**62, "the dataset", "add data")
 
     def shared_by(self, ranks: int) -> Self:
-        """Returns the settings for one of several ranks, which share the environments equally."""
+        """Returns the settings for one of `ranks` processes, which share the environments equally."""
         return self
 
     def with_envs(self, now: int, wanted: int) -> tuple[dict[str, int], int]:
@@ -87,7 +87,7 @@ class ExperienceSettings:
 
     @property
     def has_goals(self) -> bool:
-        """Returns True if the store relabels goals, so that the environment must have them."""
+        """Returns True if the settings ask for hindsight, for which the environment must have goals."""
         return False
 
     @property
@@ -96,25 +96,28 @@ class ExperienceSettings:
         return 1
 
     def rewards(self, dataset: Dataset | None) -> RewardUnits:
-        """Returns the conversion of rewards to the units that are learned in.
+        """Returns the scale and shift of rewards before they are learned from; by default they stay as they are.
 
         `dataset` is for scales that depend on it; raises a DatasetError if such a scale cannot be computed.
         """
         return RAW
 
     def work(self, passes: Sequence[Pass], num_steps: int, num_envs: int) -> tuple[int, int]:
-        """Returns the number of updates in `num_steps` env steps, and the number of rows that all of them take."""
+        """Returns the number of updates in `num_steps` env steps, and of the rows that they take; (0, 0) by default.
+
+        `num_steps` counts the steps of all environments together.
+        """
         return 0, 0
 
     def build(self, run: StoreContext) -> Experience:
-        """Builds the store that collected steps are added to.
+        """Builds the store to which collected steps are added, from the facts about a run.
 
-        Raises a TypeError if the method learns from data alone.
+        Raises a TypeError (default) if the method learns from data alone.
         """
         raise TypeError("a method that learns from data alone has no place for steps of its own")
 
     def build_data(self, dataset: Dataset, convert: ActionConverter, run: StoreContext) -> LoggedSteps:
-        """Builds a store that draws from a dataset, with actions in the policy's units."""
+        """Builds a store that draws from a dataset; `convert` converts its actions to the policy's units."""
         device = torch.device(self.storage_device(run.device))
         return LoggedSteps(
             dataset,
@@ -146,9 +149,9 @@ class RolloutSettings(ExperienceSettings):
         return Supply(size, name, "raise n_steps", num_steps=size)
 
     def with_envs(self, now: int, wanted: int) -> tuple[dict[str, int], int]:
-        """Returns the field `n_steps` that keeps a rollout's total number of steps; {} if `wanted` does not divide it.
+        """Returns the field `n_steps` with which `wanted` instead of `now` environments collect as many steps together.
 
-        The second value is 1: iterations get no longer.
+        Returns {} if `wanted` does not divide their number. The second value is 1: iterations get no longer.
         """
         size = now * self.n_steps
         return ({"n_steps": size // wanted}, 1) if size % wanted == 0 else ({}, 1)
@@ -218,9 +221,9 @@ class ReplaySettings(ExperienceSettings):
         return Supply(self.buffer_size, name, "raise buffer_size", self.train_freq, weighted=self.prioritized)
 
     def with_envs(self, now: int, wanted: int) -> tuple[dict[str, int], int]:
-        """Returns the field `train_freq` raised to a multiple of `wanted`, {} if it is one, and the factor of the change.
+        """Returns the field `train_freq` raised to a multiple of `wanted` environments, and the factor of the change.
 
-        With that factor of updates in an iteration, too, the updates per env step stay the same.
+        The fields are {} if it is a multiple already. An iteration then needs that factor of updates, too.
         """
         times = wanted // math.gcd(self.train_freq, wanted)
         return ({"train_freq": self.train_freq * times} if times > 1 else {}), times
@@ -290,9 +293,9 @@ STORES |= {"rollout": RolloutSettings, "replay": ReplaySettings, "data": Experie
 
 
 def register_store(name: str, settings: type[ExperienceSettings]) -> None:
-    """Registers a store for this process: configs of methods that need its kind may say `experience.store: <name>`.
+    """Registers the settings class of a store: configs may then say `experience.store: <name>`, in this process.
 
-    Raises a ValueError if the name is taken by other settings.
+    They must be of a method that needs `settings.kind`. Raises a ValueError if other settings have the name.
     """
     if STORES.get(name, settings) != settings:
         raise ValueError(f"the store name {name!r} is taken by {STORES[name].__name__}: choose another")
@@ -300,5 +303,5 @@ def register_store(name: str, settings: type[ExperienceSettings]) -> None:
 
 
 def stores_for(kind: ExperienceKind) -> dict[str, type[ExperienceSettings]]:
-    """Returns the stores of a kind, their settings by name; the package's own is the first."""
+    """Returns the settings classes of the stores of a kind, by name; the package's own is the first."""
     return {name: settings for name, settings in STORES.items() if settings.kind == kind}

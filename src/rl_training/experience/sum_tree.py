@@ -13,7 +13,10 @@ Levels = tuple[Tensor, ...]  # the priorities first, the root's children last; e
 
 
 def empty_tree(capacity: int, device: torch.device | str = "cpu") -> Levels:
-    """Returns a sum tree of zeros for `capacity` rows: levels [blocks, 32], from the priorities up to a single block."""
+    """Returns a tree of zeros for the priorities of `capacity` rows: a tuple of float64 tensors [blocks, 32].
+
+    The first holds the priorities, each other one the sums of blocks of the one before, the last a single block.
+    """
     levels, size = [], capacity
     for _ in range(9):
         size = -(-size // WIDTH)
@@ -24,7 +27,10 @@ def empty_tree(capacity: int, device: torch.device | str = "cpu") -> Levels:
 
 
 def write(levels: Levels, row: Tensor, priority: Tensor) -> None:
-    """Sets the priorities of rows and recomputes the sums above them, so that rounding does not accumulate."""
+    """Sets the priorities of rows, in place, and recomputes the sums above them, so that rounding does not accumulate.
+
+    `row` and `priority` are vectors of equal length.
+    """
     levels[0].view(-1)[row] = priority.to(torch.float64)
     add_up(levels, row)
 
@@ -37,7 +43,10 @@ def add_up(levels: Levels, row: Tensor) -> None:
 
 
 def draw(levels: Levels, uniform: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the rows that numbers in [0, 1) select, each with probability priority / total, and these probabilities."""
+    """Returns the row indices that numbers in [0, 1) select, each with probability priority / total.
+
+    The second result holds these probabilities. `uniform` and both results are vectors.
+    """
     total = levels[-1].sum()
     left, priority = uniform * total, uniform
     block = torch.zeros_like(uniform, dtype=torch.long)
