@@ -21,9 +21,9 @@ PREFIX_ENDS = ("/", ":")  # a registered name that ends so is a prefix of ids, a
 
 @dataclass(frozen=True, kw_only=True)
 class Abilities:
-    """The features that a backend's environments support.
+    """The settings and features that the environments of a backend support.
 
-    A config that needs any other raises a ValueError before building.
+    A config that needs another one is refused with a ValueError before anything is built.
     """
 
     vectorizations: tuple[str, ...] = ("sync",)  # values of env.vectorization; "sync" alone: it does it by itself
@@ -40,14 +40,14 @@ NONE = Abilities()
 
 
 class MakeEnv(Protocol):
-    """A function that builds `num_envs` environments on `device`, numbered from `start` in the run."""
+    """A function that builds a `VectorEnv` of `num_envs` environments on `device`, numbered from `start` in the run."""
 
     def __call__(self, config: EnvConfig, num_envs: int, *, device: torch.device | str, start: int) -> VectorEnv: ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Backend:
-    """A registered backend: its name, functions that build and check environments, id prefixes and features."""
+    """A registered way to build environments: its name, functions that build and check, id prefixes and features."""
 
     name: str
     make: MakeEnv
@@ -93,7 +93,7 @@ def register_backend(
 
 
 def find_backend(name: str) -> Backend:
-    """Returns the backend named `name`, importing the package that declares it.
+    """Returns the registered `Backend` of this name, importing the package that declares it.
 
     Raises a ValueError if there is none.
     """

@@ -169,7 +169,10 @@ def check_step(env: VectorEnv, step: EnvStep, previous: EnvStep | None) -> Itera
 
 
 def check_ends(record: list[EnvStep]) -> Iterator[str]:
-    """Yields a sentence if no episode ends, or if all successors at ends are first observations of the next episode."""
+    """Yields a sentence if no episode ends in the recorded steps.
+
+    Yields another if every `next_obs` at an end is the first observation of the next episode.
+    """
     if not any(ended(step).any() for step in record):
         yield f"no episode ended within {len(record)} steps: raise num_steps, or give the environment a time limit"
     # An end before a row that only resets has nothing to compare: the first observation comes one step later.
@@ -184,9 +187,9 @@ def check_ends(record: list[EnvStep]) -> Iterator[str]:
 
 
 def check_judge(env: VectorEnv, record: list[EnvStep]) -> Iterator[str]:
-    """Yields a sentence if `env.judge` contradicts the recorded result of a step for the step's own goals.
+    """Yields a sentence if `env.judge`, given a recorded step's own goals, returns another reward than the step did.
 
-    Yields nothing for environments that cannot judge goals.
+    For tensor code, also if the terminations differ. Yields nothing for environments that cannot judge goals.
     """
     if env.why_no_judge is not None:
         return
@@ -211,9 +214,9 @@ def check_judge(env: VectorEnv, record: list[EnvStep]) -> Iterator[str]:
 
 
 def cuts(record: list[EnvStep]) -> set[int]:
-    """Returns at most two step numbers after the middle of `record`: one within episodes, one right after an end.
+    """Returns numbers of steps after which saving and continuing is tried out, at most two.
 
-    They are the steps after which saving and continuing is tried out.
+    They are in the second half of `record`: one right after a step at which an episode ended, one after another step.
     """
     middle = len(record) // 2
     after = [bool(ended(step).any()) for step in record[middle:-1]]
@@ -236,10 +239,10 @@ def check_state(env: VectorEnv, actions: list[Tensor], seed: int, record: list[E
 
 
 def sample(space: Space, num: int, generator: torch.Generator, mask: Tensor | None = None) -> Tensor:
-    """Draws `num` random actions, [num, ...], in the environment's units.
+    """Draws `num` random actions of `space`, [num, ...], in the environment's units.
 
-    Raises a ValueError for an unknown kind of space. Choices for which `mask` [num, choices] is 0 are not drawn, unless
-    a row allows none; None allows all.
+    Choices for which `mask` [num, choices] is 0 are not drawn, unless a row allows none; None allows all. Raises a
+    ValueError for a Dict space.
     """
     match space:
         case Discrete() | MultiDiscrete():
@@ -267,9 +270,9 @@ def named_leaves(obs: Tree, space: Space) -> Iterator[tuple[str, Tensor, Leaf]]:
 
 
 def within(leaf: Tensor, space: Leaf) -> bool:
-    """Returns True if every number of `leaf` is in `space`.
+    """Returns True if every number of the tensor `leaf` is in `space`.
 
-    Numbers may exceed the bounds of a Box by a relative 1e-4.
+    Numbers may exceed the bounds of a Box by 1e-4 * (1 + |bound|).
     """
     match space:
         case Box():

@@ -64,10 +64,10 @@ class Acrobot(NativeDynamics):
         return torch.stack([first.cos(), first.sin(), second.cos(), second.sin(), *velocities], -1)
 
     def derivative(self, state: Tensor, torque: Tensor) -> Tensor:
-        """Returns the time derivative [..., 4] of states [..., 4] under a torque [...].
+        """Returns the time derivative of states [..., 4], two angles and two velocities, under a torque [...].
 
-        The equations are those of Sutton & Barto's book. Masses, lengths and inertias are 1, and the centres of mass at
-        half length.
+        It has the shape of `state`. The equations are those of Sutton & Barto's book; masses, lengths and inertias are
+        1, and the centres of mass at half length.
         """
         first, second, first_velocity, second_velocity = state.unbind(-1)
         gravity = 9.8

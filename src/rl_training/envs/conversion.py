@@ -17,7 +17,7 @@ NumpyTree = np.ndarray | dict[str, np.ndarray]
 
 
 def to_tensors(obs: NumpyTree, space: Space, num: int) -> Tree:
-    """Copies a numpy batch of `num` observations into a tensor, or a dict of tensors for a Dict space.
+    """Copies `num` observations, numpy arrays [num, ...], into a tensor, or a dict of tensors for a Dict space.
 
     Raises a ValueError if shapes or types do not fit `space`.
     """
@@ -27,7 +27,7 @@ def to_tensors(obs: NumpyTree, space: Space, num: int) -> Tree:
 
 
 def stack_rows(rows: Sequence[Any], space: Space) -> Tree:
-    """Stacks single observations into one batch of tensors, [len(rows), ...]; a dict of batches for a Dict space.
+    """Stacks single observations into a tensor [len(rows), ...], or a dict of such tensors for a Dict space.
 
     Raises a ValueError if shapes or types do not fit `space`.
     """
@@ -55,7 +55,7 @@ def to_batch(rows: Any, space: Leaf, num: int) -> Tensor:
 
 
 def to_whole(batch: np.ndarray, space: Leaf) -> np.ndarray:
-    """Returns a batch as int64 choices counted from 0, or as the uint8 bytes of images.
+    """Returns a batch [num, ...] as int64 choices counted from 0, or as uint8 bytes if `space` is a Box of images.
 
     Raises a ValueError for fractions and for numbers outside `space`.
     """
@@ -81,7 +81,10 @@ def to_whole(batch: np.ndarray, space: Leaf) -> np.ndarray:
 
 
 def check_numeric(rows: Sequence[Any], space: Space) -> None:
-    """Raises a ValueError if an observation in `rows` holds text or objects, which numpy might convert to numbers."""
+    """Raises a ValueError if one of the observations in `rows` holds text or objects instead of numbers.
+
+    Observations whose shape does not fit `space` pass.
+    """
     leaves = space.spaces if isinstance(space, Dict) else {"": space}
     for row in rows:
         for key in leaves:
@@ -94,7 +97,7 @@ def check_numeric(rows: Sequence[Any], space: Space) -> None:
 
 
 def shape_of(row: Any) -> tuple[int, ...]:
-    """Returns the shape of one observation, or () if it is ragged."""
+    """Returns the shape of one observation, an array or nested lists; () if the lists differ in length."""
     try:
         return np.shape(row)
     except ValueError:

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 def settings_from_spec(env: gym.Env | gym.vector.VectorEnv, spec: EnvSpec) -> dict[str, object]:
-    """Returns the fields of the config section `env` that rebuild `env` from its gymnasium `spec`.
+    """Returns the fields of the config section `env` with which `spec`, gymnasium's spec of `env`, builds the same.
 
     They are `wrappers` and, where needed, `kwargs` and `max_episode_steps`. One environment is built and closed to
     compare it with `env`: raises a ValueError that says why if no settings rebuild it, and logs a warning if attributes
@@ -43,9 +43,9 @@ def settings_from_spec(env: gym.Env | gym.vector.VectorEnv, spec: EnvSpec) -> di
 
 
 def recorded_wrapper(wrapper: object) -> dict[str, object]:
-    """Returns gymnasium's record of a wrapper as `entry_point` and JSON `kwargs`.
+    """Returns gymnasium's `WrapperSpec` of a wrapper as a dict with `entry_point` and `kwargs`, which JSON can hold.
 
-    Raises a ValueError if a file cannot hold it.
+    Raises a ValueError if it has no recorded arguments, is defined in the script, or JSON cannot hold its arguments.
     """
     name, entry_point, kwargs = (getattr(wrapper, key) for key in ("name", "entry_point", "kwargs"))
     if kwargs is None:
@@ -82,7 +82,10 @@ def check_same(env: gym.Env | gym.vector.VectorEnv, fresh: gym.Env) -> None:
 
 
 def check_recorded(env: gym.vector.VectorEnv) -> None:
-    """Raises a ValueError if a vector environment has wrappers that its spec, from which it is rebuilt, lacks."""
+    """Raises a ValueError if a vector environment has wrappers that its `spec`, from which it is rebuilt, lacks.
+
+    `RecordEpisodeStatistics` may be missing there.
+    """
     if isinstance(env, RecordEpisodeStatistics):  # which changes no step
         check_recorded(env.env)
     elif isinstance(env, gym.vector.VectorWrapper):
@@ -106,9 +109,9 @@ def note_changed_attributes(env: gym.Env, fresh: gym.Env) -> None:
 
 
 def changed_attributes(env: gym.Env, fresh: gym.Env) -> dict[str, object]:
-    """Returns the public attributes of `env` that differ from those of `fresh`, by name.
+    """Returns the public attributes of `env` that differ from those of `fresh`, with the values of `env`, by name.
 
-    Compares bool, int, float and str.
+    Compares only bool, int, float and str.
     """
     ours, theirs = vars(env.unwrapped), vars(fresh.unwrapped)
     return {

@@ -67,7 +67,7 @@ class EnvProcesses(AsyncVectorEnv):
 
     @contextmanager
     def answering(self, method: str) -> Iterator[None]:
-        """Ends all workers and raises an EnvFailedError if one dies or is silent for `timeout_s` seconds in the block.
+        """Ends all worker processes and raises an EnvFailedError if one dies or is too slow to answer in the block.
 
         `method` names the call in the message.
         """
@@ -95,7 +95,7 @@ class EnvProcesses(AsyncVectorEnv):
         return describe_env(index, self.seeds[index], self.last_actions[index])
 
     def find_dead(self) -> int:
-        """Returns the index of the first worker process that has ended, or 0 if none ends within 5 s."""
+        """Waits up to 5 s for a worker process to end and returns the first ended one's index; 0 if none ends."""
         ended = wait([process.sentinel for process in self.processes], PATIENCE)
         index = next((i for i, process in enumerate(self.processes) if process.sentinel in ended), 0)
         self.processes[index].join(PATIENCE)
@@ -104,7 +104,7 @@ class EnvProcesses(AsyncVectorEnv):
     def _raise_if_errors(self, successes: Iterable[bool]) -> None:
         """Ends all workers and raises the error of the first environment that failed, with its traceback as a note.
 
-        Does nothing if all of `successes` are True.
+        `successes` has one flag per environment; does nothing if all are True.
         """
         failed = [index for index, success in enumerate(successes) if not success]
         if not failed:
@@ -154,10 +154,10 @@ class EnvProcesses(AsyncVectorEnv):
 
 
 class Guarded(gym.Wrapper):
-    """A wrapper in a worker process that raises for invalid results and replaces errors that cannot be pickled.
+    """A wrapper in a worker process that raises a ValueError for invalid results of `reset` and `step`.
 
-    Instead of infos it returns, at the end of an episode, a dict of the numbers under `is_success` and `keys`;
-    otherwise {}.
+    It replaces errors that cannot be pickled. Instead of infos it returns, at the end of an episode, a dict of the
+    numbers under `is_success` and `keys`; otherwise {}.
     """
 
     def __init__(self, env: EpisodeLog, keys: tuple[str, ...]) -> None:
@@ -186,7 +186,7 @@ class Guarded(gym.Wrapper):
 
 
 class SendableErrors:
-    """A context manager that replaces an error which cannot be pickled by a RuntimeError with the same text."""
+    """A context manager that raises a RuntimeError with the same text for an error that cannot be pickled."""
 
     def __enter__(self) -> None:
         pass

@@ -26,9 +26,10 @@ def wanted_names(keys: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def read_columns(info: object, keys: tuple[str, ...]) -> dict[str, float]:
-    """Returns the numbers under `is_success` and `keys` in an episode's last `info`; leaves out missing, None and NaN.
+    """Returns the numbers under `is_success` and `keys` in an episode's last `info`; leaves out missing ones and NaN.
 
-    `is_success` becomes 1 or 0. Raises a ValueError if the value of one of `keys` is not one number.
+    `is_success` becomes 1.0 or 0.0. An array with one element is a number, too; any other value raises a ValueError if
+    it is under one of `keys`, and is left out under `is_success`.
     """
     columns = {}
     for name in wanted_names(keys):
@@ -58,7 +59,7 @@ def not_a_number(name: str, value: object) -> ValueError:
 
 
 class ColumnReader:
-    """A reader of `is_success` and `keys` from the infos of ended episodes.
+    """A reader of the numbers under `is_success` and `keys` in the infos of ended episodes.
 
     Keys that never occur are logged as warnings.
     """
@@ -70,19 +71,18 @@ class ColumnReader:
         self.episodes = 0
 
     def from_infos(self, infos: Sequence[Any], ended: Sequence[bool]) -> EpisodeColumns:
-        """Returns the columns of ended episodes from a list with one info per environment.
+        """Returns the numbers of ended episodes under `is_success` and `keys`, from one info per environment.
 
-        Each column is a float64 tensor [num_envs], NaN where `ended` is False or the key is missing. Empty columns are
-        left out.
+        Each is a float64 tensor [num_envs], NaN where `ended` is False or the key is missing; left out if all are NaN.
         """
         there = [info if over else None for info, over in zip(infos, ended, strict=True)]
         return self.from_vector(join_infos(there), np.array(ended, dtype=bool))
 
     def from_vector(self, info: Mapping[str, Any], ended: np.ndarray) -> EpisodeColumns:
-        """Returns the columns of ended episodes from a vector environment's info, with an array and mask per key.
+        """Returns the numbers of ended episodes under `is_success` and `keys`, from a vector environment's info.
 
-        Each column is a float64 tensor [num_envs], NaN where `ended` is False or the key is missing. Empty columns are
-        left out.
+        The info has an array per key, and a mask under `_<key>`. Each result is a float64 tensor [num_envs], NaN where
+        `ended` [num_envs] is False or the key is missing; left out if all are NaN.
         """
         columns = {}
         for name in wanted_names(self.keys):
@@ -139,7 +139,7 @@ class ColumnReader:
 
 
 def join_infos(infos: Sequence[Any]) -> dict[str, Any]:
-    """Returns one object array [len(infos)] per key from a list of infos.
+    """Returns a dict of object arrays [len(infos)], one per key, from a list of info dicts.
 
     The entry is None where an info is missing or lacks the key.
     """
@@ -151,24 +151,30 @@ def join_infos(infos: Sequence[Any]) -> dict[str, Any]:
 
 
 def columns_by_time(columns: EpisodeColumns) -> dict[int, EpisodeColumns]:
-    """Splits [time, env] columns into one dict of [env] columns per step, by the number of the step, on the CPU."""
+    """Splits a dict of [time, env] tensors into one dict of [env] tensors per step, on the CPU.
+
+    The result maps the index of the step to that dict; {} if `columns` is empty.
+    """
     on_host = {name: column.cpu().unbind() for name, column in columns.items()}
     rows = zip(*on_host.values(), strict=True)
     return {time: dict(zip(on_host, row, strict=True)) for time, row in enumerate(rows)}
 
 
 def columns_of(columns: EpisodeColumns, env: int) -> dict[str, float]:
-    """Returns the numbers of environment `env` from [env] columns, as floats by name; leaves out NaN."""
+    """Returns the numbers of environment `env` as floats by name, from a dict of [env] tensors; leaves out NaN."""
     numbers = {name: float(column[env]) for name, column in columns.items()}
     return {name: number for name, number in numbers.items() if not math.isnan(number)}
 
 
 def column_means(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Returns the mean of every column over the episodes in `rows` that have it."""
+    """Returns the mean of every name over the episodes in `rows`, one dict each, that have it."""
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: float(np.mean([row[name] for row in rows if name in row])) for name in names}
 
 
 def column_metrics(prefix: str, means: Mapping[str, float]) -> dict[str, float]:
-    """Renames means for the log: `is_success` to `<prefix>/success_rate`, any other to `<prefix>/ep_info/<name>`."""
+    """Returns `means` under the names of the log: `<prefix>/success_rate` for `is_success`.
+
+    Any other name becomes `<prefix>/ep_info/<name>`.
+    """
     return {f"{prefix}/success_rate" if name == SUCCESS else f"{prefix}/ep_info/{name}": v for name, v in means.items()}
