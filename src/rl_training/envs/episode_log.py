@@ -12,10 +12,9 @@ from rl_training.envs.result_checks import check_reset
 
 
 class EpisodeLog(gym.Wrapper):
-    """A wrapper that records the start and the actions of the current episode, so that `restore_episode` can re-run it.
+    """A wrapper that records how the current episode started and its actions, so that it can be re-run later.
 
-    Everything below it (time limits, frame stacks, a simulator that cannot be serialised) is brought back by the
-    re-run, so nothing needs to know how to save itself.
+    A re-run brings back everything below it (time limits, frame stacks, a simulator that cannot be serialised).
     """
 
     def __init__(self, env: gym.Env, index: int) -> None:
@@ -48,7 +47,8 @@ class EpisodeLog(gym.Wrapper):
     def restore_episode(self, episodes: list[dict[str, Any]]) -> Any:
         """Re-runs `episodes[self.index]`, a result of `save_episode`, and returns its last observation.
 
-        Returns None if the episode ended early: the environment is not a function of its random state and actions.
+        Returns None if the episode ends during the re-run: the environment is not a function of its random state and
+        actions.
         """
         episode = episodes[self.index]
         if "seed" in episode["start"]:
@@ -67,6 +67,9 @@ class EpisodeLog(gym.Wrapper):
         return why_no_judge(self.env)
 
     def judge_goals(self, achieved: np.ndarray, desired: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns rewards and terminations [n] of steps to the goals `achieved` if `desired` had been the goals."""
+        """Returns the rewards and terminations [n] of steps that achieved `achieved` if `desired` had been desired.
+
+        Both are arrays of goals, [n, goal size].
+        """
         self.judge = self.judge or GoalJudge(self.env)
         return self.judge(achieved, desired)

@@ -15,10 +15,10 @@ FAILURES = (TypeError, ValueError, KeyError, IndexError, AttributeError)  # of a
 
 
 class GoalJudge:
-    """A callable that judges goals by `compute_reward` and `compute_terminated` of gymnasium-robotics' `GoalEnv`.
+    """A callable that gives rewards and terminations of steps for other goals, by an environment's own functions.
 
-    Both get an empty info. Many pairs are judged in one call if that gives the same as calls with single pairs; this is
-    tried out at the first call. Other functions are called pair by pair.
+    These are `compute_reward` and `compute_terminated`, as in gymnasium-robotics; both get an empty info. Many pairs of
+    goals are passed in one call if the first one shows that this gives the same as calls with single pairs.
     """
 
     def __init__(self, env: gym.Env) -> None:
@@ -56,7 +56,7 @@ class GoalJudge:
 
 
 def goal_space(env: gym.Env) -> gym.Space:
-    """Returns the space of one achieved goal, without stacked frames, of an environment with goals."""
+    """Returns the gymnasium space of one achieved goal of `env`, without the dimension of stacked frames."""
     if isinstance(env, gym.wrappers.FrameStackObservation):
         env = env.env
     assert isinstance(env.observation_space, gym.spaces.Dict)
@@ -64,7 +64,7 @@ def goal_space(env: gym.Env) -> gym.Space:
 
 
 def why_no_judge(env: gym.Env) -> str | None:
-    """Returns why `env` cannot judge steps by other goals, and the remedy, as a sentence; None if it can."""
+    """Returns why `env` cannot compute rewards for other goals, and the remedy, as a sentence; None if it can."""
     for name in FUNCTIONS:
         if not env.has_wrapper_attr(name):
             return f"{env.unwrapped} has no `{name}(achieved_goal, desired_goal, info)`: write one, as in gymnasium-robotics"

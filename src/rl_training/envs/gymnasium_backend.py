@@ -44,9 +44,9 @@ def make_gymnasium(config: EnvConfig, num_envs: int, *, device: torch.device | s
 
 
 def make_part(config: EnvConfig, factory: EnvFactory | None, rows: range, total: int) -> LocalEnv:
-    """Builds the environments with the numbers `rows` of a run's `total` in this process.
+    """Builds the environments with the numbers `rows`, of a run that has `total`, in this process.
 
-    `factory` is the result of `find_factory`; `config.n_envs` is not used.
+    `factory` builds one (None: gymnasium's id does); `config.n_envs` is not used.
     """
     builders = [partial(build_one, config, factory)] * len(rows)
     env = LocalEnv(builders, timeout_s=config.timeout_s, start=rows.start, total=total)
@@ -104,7 +104,7 @@ def wrap(env: gym.Env, wrappers: Sequence[WrapperConfig]) -> gym.Env:
 
 
 def one_frame(env: gym.Env) -> int:
-    """Returns the size of one observation in bytes; 0 if the observation space has no shape or dtype."""
+    """Returns the size of one observation of `env` in bytes; 0 if the observation space has no shape or dtype."""
     space = env.observation_space
     return space.dtype.itemsize * math.prod(space.shape) if space.shape is not None and space.dtype else 0
 

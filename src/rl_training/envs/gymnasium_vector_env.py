@@ -120,7 +120,10 @@ class GymnasiumEnv(HostEnv):
         return info["final_obs"]
 
     def last_info(self, info: dict[str, Any]) -> dict[str, Any]:
-        """Returns the info dict of the last steps of ended episodes: `final_info` in same-step mode, else `info`."""
+        """Returns the infos at the ends of episodes: `info["final_info"]` in same-step autoreset mode, else `info`.
+
+        A list of infos per environment becomes a dict with one array per key.
+        """
         if self.mode is not AutoresetMode.SAME_STEP or not info:
             return info or {}
         final = info.get("final_info", {})

@@ -31,10 +31,10 @@ class HostEnv(VectorEnv):
 
     @abstractmethod
     def call(self, method: str, *arguments: Any) -> list[Any]:
-        """Calls a method of every environment's `EpisodeLog` and returns the results in order."""
+        """Calls the method of this name of every environment's `EpisodeLog`; returns the results in order."""
 
     def call_first(self, method: str, *arguments: Any) -> Any:
-        """Calls a method of the first environment's `EpisodeLog` and returns its result, which is the same for all."""
+        """Calls the method of this name and returns the result of the first environment's `EpisodeLog`."""
         return self.call(method, *arguments)[0]
 
     def judge(self, achieved: Tensor, desired: Tensor) -> tuple[Tensor, Tensor]:
@@ -59,9 +59,9 @@ class HostEnv(VectorEnv):
         return self.reset(following_seed(state["seed"]))
 
     def restore(self, state: dict) -> bool:
-        """Re-runs the saved episodes in all environments and returns True if they lead to the saved observations.
+        """Re-runs the episodes in `state`, a result of `get_state`, in all environments.
 
-        Returns False if they do not, or if the state holds no episodes.
+        Returns True if they lead to the saved observations; False if they do not, or if the state holds no episodes.
         """
         if "episodes" not in state:  # of a vector environment that was handed over as an object
             return False

@@ -72,7 +72,7 @@ class EnvConfig:
 
     @property
     def can(self) -> Abilities:
-        """Returns the features that the environments of the backend support.
+        """Returns the features that the environments of `backend` support, as `Abilities`.
 
         Raises a ValueError if the backend is unknown.
         """
@@ -84,8 +84,8 @@ def make_env(
 ) -> VectorEnv:
     """Builds the vector environment of a config; raises a ValueError if the backend cannot follow the settings.
 
-    It holds `num_envs` environments (None: `config.n_envs`), numbered from `start` in the run; tensor code is put on
-    `device`.
+    It holds `num_envs` environments (None: `config.n_envs`); `start` is the number of the first one in the run. Those
+    that are tensor code are put on `device`.
     """
     check_settings(config)
     backend, num_envs = find_backend(config.backend), num_envs or config.n_envs
@@ -141,9 +141,10 @@ def check_made(backend: Backend, env: VectorEnv, num_envs: int) -> None:
 
 @contextmanager
 def refusals_as_sentences(config: EnvConfig) -> Iterator[None]:
-    """Turns gymnasium's and import errors inside the block into a ValueError that names the fix.
+    """Turns errors of gymnasium and of imports inside the block into a ValueError that names the fix.
 
-    Before the block it imports the module in `config.id`, and the package that registers the id with gymnasium.
+    So does it with a TypeError if there are `config.kwargs`. Before the block it imports the module in `config.id`, and
+    the package that registers the id with gymnasium.
     """
     NATIVE.load(config.id)  # with gymnasium too, and in every process
     register_robotics(config.id)
@@ -193,10 +194,10 @@ def advice(env_id: str) -> str:
 
 
 def find_factory(path: str) -> EnvFactory | None:
-    """Returns the function or class that 'package.module:factory' names.
+    """Returns the function or class that 'package.module:factory' names, or that was registered as `path`.
 
-    Returns None for gymnasium's ids, which may name a module. Names that were registered in Python are known, too.
-    Raises a ValueError if `path` names nothing callable.
+    Returns None for gymnasium's ids, such as 'Name-v0' or 'package.module:Name-v0'. Raises a ValueError if `path` names
+    nothing callable.
     """
     _, colon, name = path.partition(":")
     if path not in FACTORIES and (not colon or "-v" in name):

@@ -13,9 +13,9 @@ from rl_training.envs.vector import EnvStep, StateKind, VectorEnv, seeds_for
 
 
 class NativeDynamics(ABC):
-    """Base of the rules of one environment, as pure functions of a state tensor [num_envs, state size].
+    """Base of the rules of one environment, pure functions of a tensor [num_envs, state size] without randomness.
 
-    All randomness comes in as uniform numbers, so that the rules can be compiled and replayed.
+    Random numbers are arguments, so that the rules can be compiled and replayed.
     """
 
     spec: Spec
@@ -29,15 +29,18 @@ class NativeDynamics(ABC):
 
     @abstractmethod
     def step(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Returns the next state [num_envs, state size], and the reward and the bool `terminated`, [num_envs] each."""
+        """Returns the next state [num_envs, state size], and the reward and the bool `terminated`, [num_envs] each.
+
+        `state` is [num_envs, state size], `action` [num_envs, ...] in the environment's units.
+        """
 
     def observe(self, state: Tensor) -> Tree:
         return state
 
     def info(self, state: Tensor) -> dict[str, Tensor]:
-        """Returns one tensor [num_envs] under each of `info_names`, for the state that a step has led to.
+        """Returns one tensor [num_envs] under each name in `info_names`; {} by default.
 
-        Returns {} by default.
+        `state` [num_envs, state size] is the one that a step has led to.
         """
         return {}
 
@@ -49,9 +52,9 @@ class GoalDynamics(NativeDynamics):
 
     @abstractmethod
     def judge(self, achieved: Tensor, desired: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns rewards and terminations (bool) of steps to the goals `achieved` if `desired` had been the goals.
+        """Returns rewards and bool terminations [...] of steps that achieved `achieved` if `desired` had been desired.
 
-        Must be pure tensor code over any leading dimensions that agrees with `step`: a replay calls it with other
+        Both are goals [..., goal size]. Must be pure tensor code that agrees with `step`: a replay calls it with other
         goals.
         """
 
@@ -100,7 +103,7 @@ class NativeEnv(VectorEnv):
         return self.dynamics.observe(self.state)
 
     def draw(self) -> Tensor:
-        """Draws numbers in [0, 1), [num_envs, num_random], for episodes that may start in the next step."""
+        """Draws numbers in [0, 1), [num_envs, num_random], from which `dynamics.initial` makes first states."""
         return torch.rand(self.num_envs, self.dynamics.num_random, generator=self.generator, device=self.device)
 
     def step(self, action: Tensor) -> EnvStep:
@@ -112,8 +115,8 @@ class NativeEnv(VectorEnv):
     ) -> tuple[Tensor, Tensor, EnvStep]:
         """Takes one step as a pure function; returns the new state, the elapsed steps of episodes and the `EnvStep`.
 
-        Episodes that end start again from `uniform`; their `EnvStep` has the last observation in `next_obs` and the
-        first in `obs`.
+        Episodes that end start again from the numbers `uniform` [num_envs, num_random]; their `EnvStep` has the last
+        observation in `next_obs` and the first one in `obs`.
         """
         next_state, reward, terminated = self.dynamics.step(state, action)
         if terminated.dtype != torch.bool:

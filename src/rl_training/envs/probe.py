@@ -36,7 +36,7 @@ COMPARED = {  # fields of a step, and what people call them
 
 
 def needs_probe(env: VectorEnv) -> bool:
-    """Returns True if continuing `env` from a saved state depends on code outside this package and must be tried."""
+    """Returns True if continuing `env` from a saved state must be tried, because it depends on code of others."""
     rules = env.dynamics if isinstance(env, NativeEnv) else env
     return env.state_kind == "replayed" or (env.state_kind == "exact" and not type(rules).__module__.startswith(OURS))
 
@@ -44,9 +44,9 @@ def needs_probe(env: VectorEnv) -> bool:
 def probe(config: EnvConfig, build: Callable[[EnvConfig], VectorEnv]) -> str | None:
     """Returns what differs between an environment and a copy that continues from its saved state; None if nothing does.
 
-    The answer is "reward", "terminated", "truncated" or "observation". Both are made with `build`, take random actions
-    for some seconds and are closed; the random states of this process stay as they were. Raises an EnvFailedError if
-    one calls `sys.exit`.
+    The answer is "reward", "terminated", "truncated" or "observation". Both are made by `build(config)` with one
+    environment, take random actions for some seconds and are closed; the random states of this process stay as they
+    were. Raises an EnvFailedError if one calls `sys.exit`.
     """
     limit = min(EPISODE, config.max_episode_steps or EPISODE) if config.can.time_limit else None
     short = dataclasses.replace(config, n_envs=1, max_episode_steps=limit)
@@ -94,7 +94,10 @@ def until(deadline: float, num: int) -> Iterator[int]:
 
 
 def draw(space: Space, obs: Tree, generator: torch.Generator) -> Tensor:
-    """Draws one random action, [1, ...], that the `action_mask` of an observation allows, if it has one."""
+    """Draws one random action of `space`, [1, ...].
+
+    If `obs` is a dict with a key `action_mask`, choices that it forbids are not drawn.
+    """
     return sample(space, 1, generator, obs.get("action_mask") if isinstance(obs, dict) else None)
 
 

@@ -27,8 +27,8 @@ def check_reset(index: int, answer: Any) -> None:
 def check_step(index: int, answer: Any) -> None:
     """Raises a ValueError that names environment `index` unless `answer` is a valid result of its `step`.
 
-    Valid is (observation, reward, terminated, truncated, info): one number as reward, scalar flags that are True,
-    False, 0 or 1, and a dict as info.
+    Valid is (observation, reward, terminated, truncated, info): a reward with exactly one element, in any shape; scalar
+    flags that are True, False, 0 or 1; and a dict as info.
     """
     if not isinstance(answer, tuple) or len(answer) != STEP_LENGTH:
         given = f"{len(answer)} values" if isinstance(answer, tuple) else type(answer).__name__
@@ -49,7 +49,7 @@ def check_step(index: int, answer: Any) -> None:
 
 
 class CheckedSteps(gym.Wrapper):
-    """A wrapper that raises a ValueError if `reset` or `step` of its environment returns a malformed tuple."""
+    """A wrapper that raises a ValueError if `step` returns no tuple of five, or `reset` no (observation, dict)."""
 
     def __init__(self, env: gym.Env, index: int) -> None:
         super().__init__(env)
@@ -68,7 +68,7 @@ class CheckedSteps(gym.Wrapper):
 
 
 def is_one(value: Any, kinds: str) -> bool:
-    """Returns True if `value` is a single number whose numpy dtype kind is one of the letters `kinds`, e.g. "iuf"."""
+    """Returns True if `value` has exactly one element, in any shape, of a numpy dtype kind in `kinds`, e.g. "iuf"."""
     try:
         array = np.asarray(value)
     except ValueError:  # rows of different lengths
@@ -77,9 +77,9 @@ def is_one(value: Any, kinds: str) -> bool:
 
 
 def rewards_tensor(rewards: tuple[Any, ...]) -> Tensor:
-    """Returns one reward per environment as a float32 tensor [num_envs].
+    """Returns the rewards of all environments as a float32 tensor [num_envs].
 
-    Raises a TypeError or ValueError unless each reward is one number; text is not converted.
+    Raises a TypeError or ValueError unless each has exactly one element and is numeric; text is not converted.
     """
     batch = np.array(rewards)
     if batch.dtype.kind not in "iubf":

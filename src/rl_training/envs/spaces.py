@@ -21,7 +21,10 @@ def convert_box(space: gym.spaces.Box, role: str) -> Box:
 
 
 def own_dtype(space: gym.Space, role: str, ours: type) -> str | None:
-    """Returns the name of an action space's dtype if it is not `ours`; None if it is, and for observations."""
+    """Returns the name of an action space's dtype if it is not `ours`; None if it is, and for observation spaces.
+
+    `role` is "observation" or "action".
+    """
     return str(space.dtype) if role == "action" and space.dtype != ours else None
 
 
@@ -79,9 +82,9 @@ def convert_dict(space: gym.spaces.Dict) -> Dict:
 
 
 def convert_spec(observation_space: gym.Space, action_space: gym.Space) -> Spec:
-    """Converts an environment's spaces to a `Spec`.
+    """Converts an environment's gymnasium spaces to a `Spec`.
 
-    Raises a ValueError if one is not supported, or its action mask does not fit.
+    Raises a ValueError if one is not supported, or if the observation's `action_mask` does not fit the actions.
     """
     obs = convert_space(observation_space, role="observation")
     action = convert_space(action_space, role="action")

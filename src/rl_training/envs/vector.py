@@ -43,14 +43,17 @@ class VectorEnv(ABC):
     device: torch.device = torch.device("cpu")
 
     def ask_columns(self, keys: tuple[str, ...]) -> None:
-        """Asks for these keys of `info` as columns of the episodes that end, besides `is_success`.
+        """Asks that `EnvStep.columns` hold the numbers under these keys of `info`, for episodes that end.
 
-        Does nothing by default.
+        `is_success` is always asked for. Does nothing by default.
         """
 
     @abstractmethod
     def reset(self, seed: int) -> Tree:
-        """Starts new episodes in all environments from one seed and returns the first observations, [num_envs, ...]."""
+        """Starts new episodes in all environments from one seed and returns the first observations, [num_envs, ...].
+
+        They are one tensor, or a dict of tensors.
+        """
 
     @abstractmethod
     def step(self, action: Tensor) -> EnvStep:
@@ -62,15 +65,15 @@ class VectorEnv(ABC):
 
     @abstractmethod
     def set_state(self, state: dict) -> Tree | None:
-        """Continues from a result of `get_state` and returns None.
+        """Continues from `state`, a result of `get_state`, and returns None.
 
-        If it cannot, starts new episodes and returns their observations.
+        If it cannot, starts new episodes and returns their observations, [num_envs, ...].
         """
 
     def judge(self, achieved: Tensor, desired: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns rewards and terminations [n] of steps to the goals `achieved` if `desired` had been the goals.
+        """Returns rewards and terminations [n] of steps that achieved `achieved` if `desired` had been desired.
 
-        Raises a TypeError if the environment cannot judge; see `why_no_judge`.
+        Both are goals, [n, goal size]. Raises a TypeError if the environment cannot tell; `why_no_judge` says why.
         """
         raise TypeError(f"{type(self).__name__} judges no steps by other goals")
 
@@ -94,7 +97,10 @@ def following_seed(seed: int) -> int:
 
 
 def same_trees(a: Tree | EnvStep, b: Tree | EnvStep) -> bool:
-    """Returns True if the tensors of two trees with the same keys are equal in shape and values; NaN equals NaN."""
+    """Returns True if two trees of tensors are equal in shapes and values; NaN equals NaN.
+
+    Both must have the same number of tensors.
+    """
     return all(same(x, y) for x, y in zip(tree_leaves(a), tree_leaves(b), strict=True))
 
 

@@ -30,9 +30,9 @@ log = logging.getLogger(__name__)
 
 
 class Watch:
-    """A time limit for calls inside a `with` block: after `timeout_s` seconds (None: never) they raise EnvFailedError.
+    """A context manager that raises an EnvFailedError if its block takes more than `timeout_s` seconds (None: never).
 
-    Calls outside the main thread, and code that never returns to Python, cannot be interrupted; a warning is logged
+    A block outside the main thread, or in code that never returns to Python, cannot be interrupted; a warning is logged
     instead.
     """
 
@@ -53,9 +53,9 @@ class Watch:
         self.inside = False
 
     def look(self, passed: float) -> None:
-        """Adds `passed` seconds to the time of the call in progress and interrupts it at the limit.
+        """Adds `passed` seconds to the time of the block in progress and interrupts it at the limit.
 
-        Logs a warning 2 s later if the call still runs.
+        Logs a warning if it still runs 2 s later.
         """
         same = self.inside and self.calls == self.seen
         before, self.waited, self.seen = self.waited, self.waited + passed if same else 0.0, self.calls
@@ -90,9 +90,9 @@ def living_watches() -> list[Watch]:
 
 
 def start_looking() -> None:
-    """Starts the watching thread unless it runs.
+    """Starts the thread that adds up the time of all `Watch` objects, unless it runs.
 
-    In the main thread, also installs the signal handler unless one is set.
+    In the main thread, also installs the handler of the signal that interrupts a block, unless one is set.
     """
     in_main = threading.current_thread() is threading.main_thread()  # only there may handlers be installed
     if SIGNAL is not None and in_main and signal.getsignal(SIGNAL) is signal.SIG_DFL:
@@ -103,7 +103,10 @@ def start_looking() -> None:
 
 
 def look_at_all() -> None:
-    """Runs in the watching thread: adds the time to every watch until none is left, or a newer thread has taken over."""
+    """Runs in the watching thread: adds the passed time to every `Watch` until none is left.
+
+    Also stops when a newer thread has taken over.
+    """
     for _ in itertools.count():
         timeouts = [watch.timeout_s for watch in living_watches() if watch.timeout_s is not None]
         if not timeouts or threading.current_thread() not in LOOKERS:
@@ -116,7 +119,7 @@ def look_at_all() -> None:
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:
-    """Handles the watch's signal in the main thread: raises an EnvFailedError for a call that took too long.
+    """Handles the signal of a `Watch` in the main thread: raises an EnvFailedError if its block took too long.
 
     Does nothing while a debugger is active.
     """
