@@ -59,7 +59,7 @@ def actions_keep_off_the_bounds(dataset: Dataset) -> Iterator[Finding]:
 
 
 def actions_are_in_the_environments_units(dataset: Dataset) -> Iterator[Finding]:
-    """Yields a warning if actions fill [-1, 1] although the bounds are wider: they seem to be in the policy's units."""
+    """Yields a warning if actions fill [-1, 1] although the bounds are wider: they seem to be scaled to it."""
     space = dataset.spec.action
     if not isinstance(space, Box) or dataset.provenance.spec_inferred or len(dataset) < PER_CHOICE:
         return
@@ -113,7 +113,7 @@ def rewards_say_something(dataset: Dataset) -> Iterator[Finding]:
 
 
 def numbers_have_one_scale(dataset: Dataset) -> Iterator[Finding]:
-    """Yields a warning per column, except actions, that has numbers such as 1e9 or -99999 among small ones.
+    """Yields a warning per float column, except actions, that has numbers such as 1e9 or -99999 among small ones.
 
     They often stand for "unknown", and spoil statistics.
     """

@@ -45,7 +45,10 @@ class DatasetError(ValueError):
 
 
 class Columns(NamedTuple):
-    """The columns of a dataset; exactly one of `next_obs` and `last_obs` is not None."""
+    """The columns of a dataset as arrays, one row per step; `last_obs` has one row per episode.
+
+    In a finished dataset exactly one of `next_obs` and `last_obs` is not None.
+    """
 
     obs: Arrays
     action: np.ndarray
@@ -69,7 +72,7 @@ def map_arrays(fn: Callable[..., np.ndarray], tree: Arrays, *rest: Arrays) -> Ar
 
 
 def leaves(name: str, tree: Arrays | None) -> Flat:
-    """Returns the arrays of an observation by flat name: `name` for one array, `name/key` for a dict; {} for None."""
+    """Returns a dict of the arrays of an observation: `name` for one array, `name/key` for a dict; {} for None."""
     if isinstance(tree, dict):
         return {f"{name}/{key}": leaf for key, leaf in tree.items()}
     return {} if tree is None else {name: tree}
@@ -80,12 +83,15 @@ def chunks(rows: int) -> Iterator[slice]:
 
 
 def flatten(columns: Columns) -> Flat:
-    """Returns all columns that are not None by flat name, such as `obs`, `obs/position` or `extras/cost`."""
+    """Returns a dict of all columns that are not None, by names such as `obs`, `obs/position` or `extras/cost`."""
     return {name: leaf for field, tree in columns._asdict().items() for name, leaf in leaves(field, tree).items()}
 
 
 def unflatten(flat: Flat) -> Columns:
-    """Builds `Columns` from arrays by flat name; raises a DatasetError if a required one is missing."""
+    """Builds `Columns` from arrays by names such as `obs` or `obs/position`.
+
+    Raises a DatasetError if a required one is missing, or if there are both `obs` and `obs/position`.
+    """
     absent = next((name for name in REQUIRED if tree_at(flat, name) is None), None)
     if absent is not None:
         raise DatasetError(f"{absent} is missing: {REQUIRED[absent]}")
@@ -101,9 +107,9 @@ def tree_at(flat: Flat, name: str) -> Arrays | None:
 
 
 def rename(names: list[str]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Returns a dict from our column names to a file's names, and a tuple of the file's names that are not used.
+    """Returns a dict from our column names to a file's `names`, and a tuple of those `names` that are not used.
 
-    Raises a DatasetError if two names mean the same column, or if `done` stands where `terminated` is needed.
+    Raises a DatasetError if two names mean the same column, or if there is `done` and no `terminated`.
     """
     used: dict[str, str] = {}
     for name in names:
@@ -122,9 +128,10 @@ def rename(names: list[str]) -> tuple[dict[str, str], tuple[str, ...]]:
 
 
 def numbered(names: list[str]) -> dict[str, list[str]]:
-    """Returns the names of a table such as `obs_0`, `obs_1` in order, grouped under their common name `obs`.
+    """Returns lists of names such as `obs_0`, `obs_1`, in order, by their common part, which names a column (`obs`).
 
-    Raises a DatasetError if a number is missing. Names of other things than our columns are left out.
+    Raises a DatasetError if a number is missing. Other names are left out, and so are all of a column that is there
+    under the common part itself.
     """
     groups: dict[str, dict[int, str]] = {}
     for name in names:
@@ -151,9 +158,10 @@ def leaf_format(space: Space) -> tuple[tuple[int, ...], np.dtype]:
 
 
 def check_columns(columns: Columns, spec: Spec) -> Columns:
-    """Returns the columns converted to the shapes and types of `spec`; raises a DatasetError if one does not fit.
+    """Returns the columns converted to the shapes and types of `spec`.
 
-    Values are read only to convert them.
+    Raises a DatasetError if one does not fit, there are no rows, or both `next_obs` and `last_obs` are given. Values
+    are read only to convert them.
     """
     reward = as_array("reward", columns.reward)
     rows = len(reward) if reward.ndim else 0
@@ -197,7 +205,10 @@ def fit_tree(name: str, tree: Arrays, space: Space, rows: int | None) -> Arrays:
 
 
 def as_array(name: str, column: object) -> np.ndarray:
-    """Returns a column as an array; raises a DatasetError if it does not hold numbers or truth values of one shape."""
+    """Returns `column` as a numpy array of numbers or truth values.
+
+    Raises a DatasetError, with `name`, if it holds anything else or rows of different shapes.
+    """
     try:
         array = np.asarray(column)
     except (ValueError, TypeError, RuntimeError) as error:  # rows of different lengths; tensors of a GPU
@@ -210,9 +221,10 @@ def as_array(name: str, column: object) -> np.ndarray:
 def fit(
     name: str, column: np.ndarray, shape: tuple[int, ...] | None, dtype: np.dtype | None, rows: int | None
 ) -> np.ndarray:
-    """Returns `column` as an array of type `dtype`; raises a DatasetError if its rows have not this number and shape.
+    """Returns `column` as an array of `rows` rows of this shape and dtype; None for one of them means any.
 
-    None for `shape`, `dtype` or `rows` means any.
+    Raises a DatasetError, with `name`, if the number or shape of its rows is another, or its values do not fit the
+    dtype.
     """
     column = as_array(name, column)
     if rows is not None and (not column.ndim or len(column) != rows):
@@ -226,7 +238,10 @@ def fit(
 
 
 def cast(name: str, column: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Returns a column as type `dtype`; raises a DatasetError if more than precision would be lost."""
+    """Returns a column as type `dtype`; raises a DatasetError if values that are not whole or fit would change.
+
+    Conversions to float types may round.
+    """
     if dtype.kind == "f":
         with np.errstate(over="ignore"):  # what does not fit becomes infinite and is refused as such
             return column.astype(dtype)
@@ -244,8 +259,8 @@ def cast(name: str, column: np.ndarray, dtype: np.dtype) -> np.ndarray:
 def infer_spec(obs: Arrays, action: np.ndarray) -> Spec:
     """Guesses the spaces from the data; raises a DatasetError if that is impossible.
 
-    Observations get no bounds, continuous actions [-1, 1] or the wider range of the data, and integers are choices from
-    0.
+    Observations get no bounds, continuous actions [-1, 1] or the wider range of the data; vectors of integers are
+    choices counted from 0.
     """
     if isinstance(obs, dict):
         return Spec(Dict({key: infer_space(f"obs/{key}", leaf) for key, leaf in obs.items()}), infer_action(action))

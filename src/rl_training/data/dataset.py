@@ -66,7 +66,7 @@ class Dataset:
         recorded_sha256: str | None = None,
         path: Path | None = None,
     ) -> None:
-        """Stores columns that fit the spec without a check; use `from_arrays` for arrays that may not."""
+        """Stores columns that fit the spec, without a check; use `from_arrays` for arrays that may not."""
         self.path = path  # where it was opened
         self.columns, self.spec, self.reference = columns, spec, reference
         self.recorded_sha256 = recorded_sha256  # what the file says; see `verify`
@@ -109,11 +109,11 @@ class Dataset:
 
     @classmethod
     def open(cls, path: str | Path, *, spec: SpecSource | None = None, check: bool = True) -> Dataset:
-        """Opens a file or folder, in the format found by its suffix and content.
+        """Opens a dataset in a file or folder; `spec`, in any form that `from_arrays` takes, replaces its spaces.
 
-        Raises a DatasetError if it cannot be used. A file whose numbers no algorithm could learn from (NaN, choices
-        that do not exist) also raises it, unless `check` is False. A folder of columns is mapped into memory and its
-        numbers are not read: use `verify` and `lint`.
+        Raises a DatasetError if it cannot be used, or, unless `check` is False, if no algorithm could learn from its
+        numbers (NaN, choices that do not exist). A folder of columns is mapped into memory and its numbers are not
+        read: use `verify`.
         """
         place, check = checked_path(path, "path"), checked_flag(check)
         try:
@@ -169,7 +169,7 @@ class Dataset:
 
     @property
     def sha256(self) -> str:
-        """Returns the sha256 of the columns as they are now, the same in all file formats; reads all of them."""
+        """Returns the sha256 (hex) of the columns as they are now, the same in all file formats; reads all of them."""
         return content_hash(flatten(self.columns))
 
     @property
@@ -222,11 +222,11 @@ class Dataset:
         return np.add.reduceat(self.reward, self.episodes().start, dtype=np.float64)
 
     def return_to_go(self, gamma: float = 1.0) -> np.ndarray:
-        """Returns for every row the discounted sum of rewards to the end of its episode, even if cut, float64."""
+        """Returns for every row the discounted rewards up to the end of its episode, even if cut, float64 [rows]."""
         return discounted_sums(self.reward, self.episodes(), real_number(gamma, "gamma", SHARE))
 
     def next_action(self) -> NextAction:
-        """Returns every row's next action in its episode (its own in the last row), and a mask of rows that have one."""
+        """Returns every row's next action in its episode (its own in the last), and a mask of rows that have one."""
         last = self.episodes().stop - 1
         known = np.ones(len(self), bool)
         known[last] = False
@@ -236,8 +236,8 @@ class Dataset:
     def n_step(self, n: int, gamma: float, rows: np.ndarray | None = None) -> NStep:
         """Returns the n-step returns of the given rows (None: all rows), which stop at the end of the episode.
 
-        They hold the discounted reward over up to `n` steps, the discount of the value after them (0 where the episode
-        terminated), and the last row that was added.
+        They are an `NStep` of arrays [rows]: the discounted reward over up to `n` steps, the discount of the value
+        after them (0 where the episode terminated), and the last row that was added.
         """
         n, gamma = whole_number(n, "n", COUNT), real_number(gamma, "gamma", SHARE)
         n = min(n, int(self.episodes().length.max()))  # no sum goes beyond its episode
@@ -248,7 +248,7 @@ class Dataset:
         return NStep(walk.reward.numpy(), walk.discount.numpy(), walk.last.numpy())
 
     def successors(self, rows: np.ndarray) -> Arrays:
-        """Returns the observation after each of `rows`, [len(rows), ...].
+        """Returns the observation after each of `rows`, [len(rows), ...]: an array, or a dict of arrays.
 
         Raises a ValueError if a row is out of range.
         """
@@ -268,9 +268,9 @@ class Dataset:
         return map_arrays(pick, self.obs, self.last_obs)
 
     def take(self, rows: np.ndarray) -> Transition:
-        """Returns `rows` as a `Transition` of tensors, log_prob NaN if unknown.
+        """Returns the rows with the numbers `rows`, or where a mask is True, as a `Transition` of tensors [num, ...].
 
-        Raises a ValueError for rows out of range.
+        `log_prob` is NaN where unknown. Raises a ValueError for rows out of range.
         """
         rows = self.row_numbers(rows)
         log_prob = np.full(len(rows), np.nan, np.float32) if self.log_prob is None else self.log_prob[rows]
@@ -299,14 +299,14 @@ class Dataset:
 
     @property
     def row_bytes(self) -> int:
-        """Returns the bytes that one row takes as tensors, with its successor."""
+        """Returns the bytes that one row takes as tensors, with the observation after it."""
         flat = flatten(self.columns)
         size = sum(column.nbytes for name, column in flat.items() if not name.startswith("last_obs"))
         following = 0 if self.next_obs is not None else sum(leaf.nbytes for leaf in leaves("obs", self.obs).values())
         return (size + following) // len(self)
 
     def select(self, index: np.ndarray) -> Dataset:
-        """Returns an in-memory dataset of the episodes with these numbers, in this order.
+        """Returns an in-memory dataset of the episodes with the numbers `index`, in this order.
 
         `index` may also be a mask of all episodes. Raises a DatasetError if no episode is selected.
         """
@@ -325,8 +325,7 @@ class Dataset:
     def split(self, fraction: float, seed: int) -> tuple[Dataset, Dataset]:
         """Splits the episodes at random into two in-memory datasets; the first gets the share `fraction` of them.
 
-        Each gets at least one: raises a ValueError if there are fewer than two, or if `fraction` is not between 0 and
-        1.
+        Each gets at least one. Raises a ValueError if there are fewer than two, or `fraction` is not between 0 and 1.
         """
         total, fraction = len(self.returns), real_number(fraction, "fraction")
         if not 0.0 < fraction < 1.0 or total < 2:
@@ -340,7 +339,7 @@ class Dataset:
     def compact(self) -> Dataset:
         """Returns the same steps with every observation stored once, in `obs` and `last_obs` instead of `next_obs`.
 
-        Raises a DatasetError if the successor of a row within an episode is not the following row.
+        Raises a DatasetError if the `next_obs` of a row within an episode is not the `obs` of the following row.
         """
         if self.next_obs is None:
             return self
@@ -357,13 +356,13 @@ class Dataset:
         return Dataset(self.columns._replace(next_obs=None, last_obs=last), self.spec, self.provenance, self.reference)
 
     def statistics(self) -> Statistics:
-        """Returns statistics of the rows, episodes, rewards, actions and observations; reads all of them."""
+        """Returns `Statistics` of the rows, episodes, rewards, actions and observations; reads all of them."""
         return measure(self)
 
     def normalized_score(self, score: float | None = None) -> float:
-        """Returns `score` (None: the mean return) on the references' scale of 0 to 100.
+        """Returns `score` (None: the mean return) on the scale where the reference returns are 0 and 100.
 
-        Raises a ValueError without them.
+        Raises a ValueError if the dataset has no reference returns.
         """
         if self.reference is None:
             raise ValueError(

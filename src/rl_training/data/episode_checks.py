@@ -47,9 +47,10 @@ def time_limit_of(env_id: str | None) -> int | None:
 
 
 def episodes_keep_to_the_limit(dataset: Dataset, limit: int) -> Iterator[Finding]:
-    """Yields an error for episodes longer than `limit` steps, and one if all of exactly that length are terminated.
+    """Yields an error for episodes longer than `limit` steps, the environment's time limit.
 
-    With fewer than three such episodes, the latter is a warning.
+    Yields another if all episodes of exactly that length are terminated instead of truncated; with fewer than three of
+    them it is a warning.
     """
     episodes = dataset.episodes()
     longer = np.flatnonzero(episodes.length > limit)
@@ -79,7 +80,10 @@ def some_episode_ends(dataset: Dataset) -> Iterator[Finding]:
 
 
 def flags_are_no_masks(dataset: Dataset) -> Iterator[Finding]:
-    """Yields an error if flags seem stored as 1 - terminated: most rows are ends, but continue in the next row."""
+    """Yields an error if flags seem stored as 1 - terminated: most rows are ends, but continue in the next row.
+
+    Looks only at datasets that store `next_obs`.
+    """
     ended = dataset.terminated[:-1]
     if len(ended) < SHORT or ended.mean() <= 0.5 or dataset.next_obs is None:
         return

@@ -11,14 +11,14 @@ from rl_training.functional import ENDED, TERMINATED
 
 
 class Episodes(NamedTuple):
-    """The rows of every episode: from row `start` to row `stop` (exclusive), [episodes] each."""
+    """The rows of every episode: from row `start` to row `stop` (exclusive), arrays [episodes] each."""
 
     start: np.ndarray
     stop: np.ndarray
 
     @classmethod
     def from_starts(cls, start: np.ndarray, num_rows: int) -> Episodes:
-        """Returns episodes that follow each other without a gap in `num_rows` rows, given the first row of each."""
+        """Returns episodes that fill `num_rows` rows without a gap; `start` [episodes] holds the first row of each."""
         return cls(start, np.append(start[1:], num_rows))
 
     @property
@@ -42,7 +42,7 @@ class Episodes(NamedTuple):
 
 
 class NStep(NamedTuple):
-    """N-step returns without bootstrap: `reward` + `discount` * value of the successor of row `last`."""
+    """N-step returns without the value at their end: `reward` + `discount` * the value after row `last`."""
 
     reward: np.ndarray
     discount: np.ndarray  # 0 where terminated
@@ -50,14 +50,20 @@ class NStep(NamedTuple):
 
 
 class NextAction(NamedTuple):
-    """The action that followed in the same episode; where none did, `known` is False and `action` the row's own."""
+    """The following action in the same episode for every row, and a mask `known` of the rows that have one.
+
+    Other rows get their own action.
+    """
 
     action: np.ndarray
     known: np.ndarray
 
 
 def find_episodes(terminated: np.ndarray, truncated: np.ndarray) -> Episodes:
-    """Returns the episodes of a table of steps: one ends in each row where a flag is set, and in the last row."""
+    """Returns the episodes of a table of steps: one ends in each row where a flag is set, and in the last row.
+
+    Both flags are arrays [rows].
+    """
     ended = np.asarray(terminated, bool) | np.asarray(truncated, bool)
     return Episodes.from_starts(np.append(0, np.flatnonzero(ended[:-1]) + 1), len(ended))
 
@@ -77,7 +83,7 @@ def discounted_sums(reward: np.ndarray, episodes: Episodes, gamma: float) -> np.
 
 
 def row_flags(terminated: np.ndarray, episodes: Episodes) -> np.ndarray:
-    """Returns uint8 flags [rows]: the bit TERMINATED where a row terminated, and ENDED in the last row of its episode."""
+    """Returns uint8 flags [rows]: the bit TERMINATED where a row terminated, ENDED in the last row of an episode."""
     flags = terminated.astype(np.uint8) * TERMINATED
     flags[episodes.stop - 1] |= ENDED
     return flags

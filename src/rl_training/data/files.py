@@ -29,7 +29,10 @@ def format_of(path: Path) -> str:
 
 
 def read_table(path: Path) -> Table:
-    """Reads a dataset file, or maps a folder of columns into memory; raises a DatasetError if that is impossible."""
+    """Reads the columns and metadata of a dataset file, or maps a folder of columns into memory.
+
+    Raises a DatasetError if that is impossible.
+    """
     if not path.exists():
         raise DatasetError("there is no such file: check the path")
     if path.is_dir():
@@ -42,7 +45,7 @@ def read_table(path: Path) -> Table:
 
 
 def keeps_successors(path: Path) -> bool:
-    """Returns True if the format of `path` can store a successor for every row.
+    """Returns True if the format of the suffix of `path` can store a `next_obs` for every row.
 
     Minari's format cannot, because it stores every observation once.
     """
@@ -93,7 +96,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def swap(a: Path, b: Path) -> bool:
-    """Exchanges two paths in one system call, so that neither is ever missing; returns False if the system cannot."""
+    """Exchanges two paths in one system call, so that neither is ever missing; returns False if that fails."""
     exchange = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
     return exchange is not None and not exchange(AT_FDCWD, os.fsencode(a), AT_FDCWD, os.fsencode(b), RENAME_EXCHANGE)
 
