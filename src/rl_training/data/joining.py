@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def own_last_observations(columns: Columns) -> Arrays:
-    """Returns every episode's own last `obs` in place of the one after it, which is never used if all terminated.
+    """Returns the `obs` in the last row of every episode, [episodes, ...], in place of unknown ones after it.
 
-    Raises a DatasetError if an episode was cut, because the observation after it is needed there.
+    Those are never used if all episodes terminated. Raises a DatasetError if one was cut, because it is needed there.
     """
     stop = find_episodes(columns.terminated, columns.truncated).stop
     cut = stop[~columns.terminated[stop - 1]]
@@ -34,7 +34,10 @@ def own_last_observations(columns: Columns) -> Arrays:
 
 
 def marked_ends(columns: Columns, stop: np.ndarray) -> np.ndarray:
-    """Returns a copy of `truncated` that is also True where an episode stops without a flag; `stop` is exclusive."""
+    """Returns a copy of `truncated` that is also True in the last row of episodes that stop without a flag.
+
+    `stop` [episodes] holds the row after the last one of each.
+    """
     truncated = columns.truncated.copy()
     truncated[stop - 1] |= ~columns.terminated[stop - 1]
     return truncated
@@ -52,7 +55,7 @@ def pick_episodes(columns: Columns, episodes: Episodes, index: np.ndarray) -> Co
 def join(datasets: Sequence[Dataset]) -> tuple[Columns, Spec, Provenance]:
     """Returns the columns, spec and provenance of several datasets one behind the other.
 
-    Successors are stored if any of them stores them. Raises a DatasetError if they do not fit together.
+    The columns have `next_obs` if any dataset stores it. Raises a DatasetError if spaces or extra columns differ.
     """
     from rl_training.data.dataset import Dataset  # which is made of what is here
 
@@ -72,7 +75,10 @@ def join(datasets: Sequence[Dataset]) -> tuple[Columns, Spec, Provenance]:
 
 
 def alike(dataset: Dataset, *, stored: bool, known: bool) -> Columns:
-    """Returns a dataset's columns in a common form: with `next_obs` if `stored`, with `log_prob` (or NaN) if `known`."""
+    """Returns a dataset's columns in a common form: with `next_obs` if `stored`, with `log_prob` (or NaN) if `known`.
+
+    Episodes that stop without a flag become truncated.
+    """
     columns = dataset.columns._replace(truncated=marked_ends(dataset.columns, dataset.episodes().stop))
     if stored:
         columns = columns._replace(next_obs=dataset.successors(np.arange(len(dataset))), last_obs=None)
@@ -105,7 +111,10 @@ def check_alike(datasets: Sequence[Dataset]) -> None:
 
 
 def joint_provenance(datasets: Sequence[Dataset]) -> Provenance:
-    """Returns one provenance for several datasets: what all agree on, with the sources and methods of each."""
+    """Returns one provenance for several datasets: different sources, ids and methods are joined with " + ".
+
+    Versions and a seed stay if all agree; data are synthetic, or their spaces guessed, if those of any dataset are.
+    """
     given = [dataset.provenance for dataset in datasets]
     if all(provenance == given[0] for provenance in given):
         return given[0]

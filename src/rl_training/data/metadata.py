@@ -93,7 +93,7 @@ class Metadata:
 
 
 class Table(NamedTuple):
-    """The content of a dataset file: columns under flat names, such as `obs/position`, and metadata."""
+    """The content of a dataset file: arrays by names such as `obs` or `obs/position`, and metadata."""
 
     columns: Flat
     metadata: Metadata

@@ -15,9 +15,10 @@ ADVICE = "give spec=(env.observation_space, env.action_space), an environment, a
 
 
 def spec_from(given: object) -> Spec | None:
-    """Returns the spec described by a `Spec`, agent, environment, its id, a function, or a pair of spaces.
+    """Returns the spec described by a `Spec`, agent, environment, its id, a function that builds one, or two spaces.
 
-    Returns None for None. Raises a DatasetError for anything else.
+    The two are (observation, action), or a dict such as {"obs": ..., "action": ...}. Returns None for None. Raises a
+    DatasetError for anything else.
     """
     if given is None or isinstance(given, Spec):
         return given

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Moments:
-    """Mean, standard deviation, minimum and maximum of a column, for each element of a row."""
+    """Mean, standard deviation, minimum and maximum of a column: tuples with one number per element of a row."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
@@ -25,7 +25,10 @@ class Moments:
 
 @dataclass(frozen=True)
 class Statistics:
-    """Numbers that summarise a dataset: counts of rows and episodes, and moments of its columns, returns and lengths."""
+    """Numbers that summarise a dataset: how many rows and episodes, and mean, deviation and range of its columns.
+
+    The latter are given for returns and lengths of episodes, too.
+    """
 
     rows: int
     episodes: int
@@ -40,7 +43,7 @@ class Statistics:
 
 
 def describe(column: np.ndarray) -> Moments:
-    """Returns the moments of each element of a column's rows.
+    """Returns mean, standard deviation, minimum and maximum of a column [rows, ...], for each element of a row.
 
     They are computed in float64, in pieces, shifted by the first row so that large means hide no small spreads.
     """

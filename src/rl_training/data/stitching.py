@@ -19,7 +19,7 @@ SAMPLED = 20_000  # rows that the usual change is taken from
 
 
 def successors_follow(dataset: Dataset) -> Iterator[Finding]:
-    """Yields an error if a row within an episode has a stored successor that is not the following observation."""
+    """Yields an error if the stored `next_obs` of a row within an episode is not the `obs` of the following row."""
     for name, after in leaves("next_obs", dataset.next_obs).items():
         here = leaves("obs", dataset.obs)[name.removeprefix("next_")]
         found = []
@@ -33,7 +33,10 @@ def successors_follow(dataset: Dataset) -> Iterator[Finding]:
 
 
 def how_to_mend(after: np.ndarray, here: np.ndarray, rows: np.ndarray) -> str:
-    """Returns advice on `rows`, whose successor in `after` is not the next row in `here`; recognises some causes."""
+    """Returns advice on the row numbers `rows`, whose observation in `after` is not the next row's in `here`.
+
+    It is a sentence, and a special one for shifted rows and for rows of several environments in turn.
+    """
     if len(rows) >= FEW:
         if not differs(after[rows], here[rows]).any():
             return "it is the row's own observation instead: shift next_obs by one row"
@@ -47,7 +50,7 @@ def how_to_mend(after: np.ndarray, here: np.ndarray, rows: np.ndarray) -> str:
 def no_end_is_missing(dataset: Dataset) -> Iterator[Finding]:
     """Yields a warning if ends of episodes seem unmarked: rows that jump to what looks like a first observation.
 
-    They are looked for only if successors are following rows and known ends are jumps, so that others can be told from
+    Looks only at datasets without `next_obs` whose known ends are mostly jumps, so that others can be told from
     ordinary steps.
     """
     obs = [x.reshape(len(x), -1) for x in leaves("obs", dataset.obs).values() if x.dtype.kind == "f"]
@@ -73,9 +76,10 @@ def no_end_is_missing(dataset: Dataset) -> Iterator[Finding]:
 
 
 def usual_change(obs: list[np.ndarray], starts: np.ndarray) -> np.ndarray:
-    """Returns for every number of an observation the 90 % quantile of its change from one row to the next.
+    """Returns for every number of an observation the 90 % quantile of its change from one row to the next, a vector.
 
-    The quantile is infinite if there are no such rows.
+    `obs` are arrays [rows, size], whose sizes add up; changes into the rows `starts` do not count. It is infinite if no
+    others are left.
     """
     rows = np.setdiff1d(np.linspace(1, len(obs[0]) - 1, SAMPLED).astype(np.int64), starts)
     if not len(rows):
@@ -84,7 +88,10 @@ def usual_change(obs: list[np.ndarray], starts: np.ndarray) -> np.ndarray:
 
 
 def cut_episodes_keep_their_last_observation(dataset: Dataset) -> Iterator[Finding]:
-    """Yields an error if the successor at the end of cut episodes is the first observation of the next episode."""
+    """Yields an error if the observation after every cut episode is the first one of the next episode.
+
+    With fewer than three cut episodes it yields nothing.
+    """
     last = dataset.episodes().stop[:-1] - 1
     cut = last[~dataset.terminated[last]]
     if len(cut) < FEW:

@@ -15,7 +15,7 @@ TOLERANCE = 1e-4  # of the width of a box: rounding is no fault
 
 
 def content_hash(flat: Flat) -> str:
-    """Returns the sha256 (hex) of the columns' names, types, shapes and numbers, independent of the file format."""
+    """Returns the sha256 (hex) of the names, types, shapes and numbers of columns, independent of the file format."""
     digest = hashlib.sha256()
     for name in sorted(flat):
         column = flat[name]
@@ -26,7 +26,10 @@ def content_hash(flat: Flat) -> str:
 
 
 def rows_where(column: np.ndarray, wrong: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """Returns the numbers of the rows in which the mask `wrong(part of the column)` is True for any element."""
+    """Returns the numbers of the rows of `column` in which `wrong` is True for any element.
+
+    `wrong` takes a part of the column and returns a mask of the same shape.
+    """
     found = [
         np.flatnonzero(wrong(column[part]).reshape(part.stop - part.start, -1).any(1)) + part.start
         for part in chunks(len(column))
@@ -39,15 +42,18 @@ def rows_not_finite(column: np.ndarray) -> np.ndarray:
 
 
 def rows_outside(action: np.ndarray, space: Space) -> np.ndarray:
-    """Returns the numbers of the rows with a value outside the space; NaN counts as inside."""
+    """Returns the numbers of the rows of `action` with a value outside `space`; NaN counts as inside.
+
+    Values may exceed the bounds of a Box by 0.01 % of its width.
+    """
     low, high = bounds(space, action.shape[1:])
     return rows_where(action, lambda x: (x < low) | (x > high))
 
 
 def bounds(space: Space, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the lowest and highest value of every element of an action or observation of this space.
+    """Returns the lowest and highest value of every element of an action or observation of `space`.
 
-    The bounds of a Box are widened by 0.01 % of its width. Raises a DatasetError for a Dict space.
+    The bounds of a Box have `shape` and are widened by 0.01 % of its width. Raises a DatasetError for a Dict space.
     """
     match space:
         case Box():
@@ -61,7 +67,10 @@ def bounds(space: Space, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray
 
 
 def finite_columns(columns: Columns) -> Flat:
-    """Returns the columns in which every number must be finite, by flat name: observations, actions and rewards."""
+    """Returns the columns in which every number must be finite: observations, actions and rewards.
+
+    They are arrays by names such as `obs` or `obs/position`.
+    """
     observed = {n: c for n in ("obs", "next_obs", "last_obs") for n, c in leaves(n, getattr(columns, n)).items()}
     return observed | {"action": columns.action, "reward": columns.reward}
 
@@ -72,7 +81,10 @@ def is_mapped(array: object) -> bool:
 
 
 def check_values(columns: Columns, spec: Spec) -> None:
-    """Raises a DatasetError for numbers that are not finite and for choices that do not exist; reads all columns."""
+    """Raises a DatasetError for observations, actions or rewards that are not finite; reads all columns.
+
+    Also raises it for actions that are choices which the space does not have.
+    """
     for name, column in finite_columns(columns).items():
         rows = rows_not_finite(column)
         if len(rows):
@@ -90,7 +102,7 @@ def check_values(columns: Columns, spec: Spec) -> None:
 
 
 def differs(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Returns a mask of the rows that differ between two columns; NaN equals NaN, because it is reported elsewhere."""
+    """Returns a mask [rows] of the rows that differ between two columns [rows, ...]; NaN equals NaN."""
     unequal = a != b
     if a.dtype.kind == "f":
         unequal &= ~(np.isnan(a) & np.isnan(b))

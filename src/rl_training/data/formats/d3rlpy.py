@@ -21,7 +21,7 @@ class Stored(Protocol):
 
 
 def is_buffer(names: list[str]) -> bool:
-    """Returns True if a file with arrays of these names was written by `ReplayBuffer.dump`."""
+    """Returns True if a file with arrays of these names was written by d3rlpy's `ReplayBuffer.dump`."""
     return "num_episodes" in names
 
 
@@ -31,12 +31,12 @@ def is_version_one(names: list[str]) -> bool:
 
 
 def ignored(names: list[str]) -> tuple[str, ...]:
-    """Returns the names of arrays in a file of `ReplayBuffer.dump` that are not read."""
+    """Returns the names of arrays in a file of d3rlpy's `ReplayBuffer.dump` that are not read."""
     return tuple(name for name in names if not re.fullmatch(OURS, name))
 
 
 def read_buffer(file: Mapping[str, Stored]) -> Flat:
-    """Returns the columns, by flat name, of a file that `ReplayBuffer.dump` wrote.
+    """Returns the columns, by names such as `obs` or `obs/0`, of a file that d3rlpy's `ReplayBuffer.dump` wrote.
 
     Raises a DatasetError if it is damaged. A cut episode has no observation after its last step, so this step is left
     out, as d3rlpy does.
@@ -58,9 +58,9 @@ def count_episodes(file: Mapping[str, Stored]) -> int:
 
 
 def read_episode(file: Mapping[str, Stored], number: int) -> Flat:
-    """Returns the columns of one episode by our flat names; raises a DatasetError if arrays are missing or do not fit.
+    """Returns the columns of episode `number`, by names such as `obs`, `action` and `reward`.
 
-    `terminated` or `truncated` is True in the last row.
+    `terminated` or `truncated` is True in the last row. Raises a DatasetError if arrays are missing or do not fit.
     """
     stored = read_observations(file, number)
     stored |= {name: read_array(file, f"{name}_{number}") for name in ("actions", "rewards", "terminated")}
@@ -89,9 +89,9 @@ def read_episode(file: Mapping[str, Stored], number: int) -> Flat:
 
 
 def read_observations(file: Mapping[str, Stored], number: int) -> Flat:
-    """Returns the observations of one episode.
+    """Returns the observations of episode `number`, under `observations`.
 
-    Observations that are tuples give one array per part, under `observations/<number>`.
+    Observations that are tuples give one array per part, under `observations/<part>`.
     """
     path = f"observations_{number}"
     parts = [f"{path}_{part}" for part in range(len(file)) if f"{path}_{part}" in file]
@@ -134,9 +134,10 @@ def check_alike(part: Flat, first: Flat, number: int) -> None:
 
 
 def from_version_one(columns: Flat, ended: np.ndarray) -> Flat:
-    """Returns the columns with `truncated` set where an episode ends (`ended`) without terminating.
+    """Returns the columns with `truncated` set where an episode ends (`ended` [rows]) without terminating.
 
-    Actions and rewards of shape [steps, 1] become [steps]. Raises a DatasetError if lengths differ.
+    Actions and rewards of shape [steps, 1] become [steps], except actions that are no whole numbers. Raises a
+    DatasetError if lengths differ.
     """
     terminated = columns["terminated"]
     if ended.shape != terminated.shape:

@@ -13,7 +13,7 @@ from rl_training.data.metadata import FORMAT, Metadata, Table
 
 
 def is_ours(path: Path) -> bool:
-    """Returns True if the folder has our metadata; without readable metadata, if it has .npy files."""
+    """Returns True if the metadata in the folder are ours; without readable metadata, if it has .npy files."""
     file = path / "metadata.json"
     if not file.exists():
         return any(path.glob("*.npy"))
@@ -25,7 +25,7 @@ def is_ours(path: Path) -> bool:
 
 
 def read(path: Path) -> Table:
-    """Maps the columns of a folder into memory; only their headers are read now.
+    """Maps the columns of a folder into memory, as a `Table`; only their headers are read now.
 
     Raises a DatasetError if a file is missing or damaged.
     """

@@ -62,7 +62,10 @@ def foreign_metadata(path: Path, ignored: tuple[str, ...]) -> Metadata:
 
 
 def ends_of(columns: Flat) -> np.ndarray:
-    """Returns a mask of the last row of every episode; raises a DatasetError if flags are missing or not numbers."""
+    """Returns a mask [rows] of the last row of every episode, from the columns `terminated` and `truncated`.
+
+    Raises a DatasetError if they are missing, differ in length or do not hold numbers.
+    """
     for name in ("terminated", "truncated"):
         if name not in columns:
             raise DatasetError(f"{name} is missing: {REQUIRED[name]}")
@@ -76,10 +79,10 @@ def ends_of(columns: Flat) -> np.ndarray:
 
 
 def without_unknown_successors(columns: Flat) -> Flat:
-    """Returns columns without the last step of every cut episode, whose successor is not in the file.
+    """Returns columns without the last step of every cut episode, whose next observation is not in the file.
 
-    D4RL's own reader does the same. The step's observation becomes the last one of the episode, which is now cut one
-    step earlier.
+    D4RL's own reader does the same. The step's observation becomes the episode's `last_obs`, and the episode is now cut
+    one step earlier; one of a single step is left out.
     """
     obs, ended = tree_at(columns, "obs"), ends_of(columns)
     assert obs is not None
@@ -100,7 +103,7 @@ def without_unknown_successors(columns: Flat) -> Flat:
 def spread_last(columns: Flat) -> tuple[Flat, np.ndarray | None]:
     """Returns columns with `next_obs` in place of `last_obs`, and a mask of the rows (ends of episodes) that have it.
 
-    Returns the columns unchanged, and None, if there is no `last_obs`.
+    Its other rows are 0. Returns the columns unchanged, and None, if there is no `last_obs`.
     """
     last = tree_at(columns, "last_obs")
     if last is None:
@@ -117,10 +120,10 @@ def spread_last(columns: Flat) -> tuple[Flat, np.ndarray | None]:
 
 
 def gather_last(columns: Flat, present: np.ndarray, metadata: Metadata) -> Flat:
-    """Returns columns with `last_obs` in place of a `next_obs` that has only the rows `present`: inverts `spread_last`.
+    """Returns columns with `next_obs`, of which the file has only the last row of each episode, named `last_obs`.
 
-    Raises a DatasetError if these are neither all rows nor the ends of episodes. If all episodes have one step, both
-    are true; then the metadata decide.
+    `present` [rows] says in which rows it is. Returns the columns unchanged if these are all rows; if all episodes have
+    one step, the metadata decide. Raises a DatasetError for any other rows.
     """
     stored = present.all() and not any(name.startswith("last_obs") for name in metadata.dtypes)
     if stored or not any(map(is_successor, columns)):

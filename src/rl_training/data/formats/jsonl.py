@@ -73,9 +73,9 @@ def ours(name: str) -> str:
 
 
 def append(lists: Lists, flat: dict[str, object], number: int) -> None:
-    """Appends one step's values to `lists`.
+    """Appends one step's values to `lists`, one list per field.
 
-    Raises a DatasetError if a field other than a successor is missing or new.
+    Raises a DatasetError, with the line `number`, if a field is missing or new; a `next_obs` may be either.
     """
     odd = next((name for name in lists.keys() ^ flat.keys() if not is_successor(ours(name))), None)
     if odd is not None:
@@ -108,9 +108,9 @@ def write(path: Path, table: Table) -> None:
 
 
 def nested(columns: Flat, values: tuple, whole: bool) -> dict[str, object]:
-    """Returns one step as a JSON object, with a column `name/key` as an object in it.
+    """Returns one step, one of `values` per column, as a JSON object; a column `name/key` is in an object `name`.
 
-    The step's successor is left out unless `whole`.
+    `next_obs` is left out unless `whole` is True.
     """
     record: dict = {}
     for name, value in zip(columns, values, strict=True):

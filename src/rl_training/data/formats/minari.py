@@ -143,9 +143,10 @@ def flat_names(infos: h5py.Group | dict) -> list[str]:
 
 
 def assemble(number: int, observed: Arrays, action: Arrays, others: Flat) -> Flat:
-    """Returns the columns of one episode, by flat name; an episode that stops without a flag is marked as truncated.
+    """Returns the columns of episode `number` by names such as `obs`, `obs/position` and `reward`.
 
-    `observed` has one row more than the others: raises a DatasetError if the numbers of rows do not fit.
+    `observed` has one row more than the others: raises a DatasetError if the numbers of rows do not fit. An episode
+    that stops without a flag is marked as truncated.
     """
     steps = len(others["reward"])
     rows = {"observations": len(next(iter(leaves("", observed).values()))) - 1}
