@@ -28,8 +28,8 @@ def wanted_names(keys: tuple[str, ...]) -> tuple[str, ...]:
 def read_columns(info: object, keys: tuple[str, ...]) -> dict[str, float]:
     """Returns the numbers under `is_success` and `keys` in an episode's last `info`; leaves out missing ones and NaN.
 
-    `is_success` becomes 1.0 or 0.0. An array with one element is a number, too; any other value raises a ValueError if
-    it is under one of `keys`, and is left out under `is_success`.
+    `is_success` becomes 1.0 if it is above 0, else 0.0, also for NaN. An array with one element is a number, too; any
+    other value raises a ValueError if it is under one of `keys`, and is left out under `is_success`.
     """
     columns = {}
     for name in wanted_names(keys):
