@@ -21,7 +21,7 @@ def cache_folder(kind: str) -> Path:
 
 
 def keep_compiled_code() -> None:
-    """Makes torch keep compiled code in our cache folder: creates the folder and sets TORCHINDUCTOR_CACHE_DIR.
+    """Makes torch keep compiled code in `cache_folder("inductor")`: creates it and sets TORCHINDUCTOR_CACHE_DIR.
 
     Does nothing if the user has set another folder; if the cache folder cannot be written, logs that and changes
     nothing. Torch's own default is a temporary folder, which a restart of the machine empties. Importing parts of the

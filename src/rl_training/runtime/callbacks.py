@@ -26,14 +26,14 @@ class Callback:
         """Is called after new steps or updates, with the episodes that ended since the last call (perhaps none)."""
 
     def on_log(self, trainer: Trainer, metrics: dict[str, float]) -> None:
-        """Is called once per log interval with the metrics since the last log, by name, up to step `trainer.logged_at`.
+        """Is called once per log interval with the metrics by name, from the last log up to step `trainer.logged_at`.
 
         On a GPU the metrics arrive while training continues, so the call may come as late as the next log;
         `on_interval`, `on_switch` and `on_end` still come after it.
         """
 
     def on_interval(self, trainer: Trainer) -> None:
-        """Is called at every multiple of `interval` on the clock named by `unit`; never if `interval` is None."""
+        """Is called at every multiple of `self.interval` env steps or updates (`self.unit`); never if it is None."""
 
     def on_switch(self, trainer: Trainer) -> None:
         """Is called between two phases of a run, such as updates from data and steps in an environment."""

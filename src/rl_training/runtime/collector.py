@@ -25,7 +25,10 @@ from rl_training.runtime.worth_compiling import CompileMode
 
 
 class Episode(NamedTuple):
-    """A finished episode: return in the environment's own rewards, length, environment index and time of its end."""
+    """A finished episode: sum of the environment's own rewards, length, environment index and `info` columns.
+
+    `timesteps` are the run's env steps when it ended.
+    """
 
     timesteps: int  # of the whole run, when it ended
     env: int
@@ -35,13 +38,16 @@ class Episode(NamedTuple):
 
     @classmethod
     def from_state(cls, state: list) -> Episode:
-        """Builds an episode from its list of values in a checkpoint; raises TypeError if a count is no integer."""
+        """Builds an episode from a list in a checkpoint: timesteps, environment index, return, length, `info` columns.
+
+        Raises TypeError if one of the three counts is no integer.
+        """
         timesteps, env, ret, length, *columns = state
         return cls(operator.index(timesteps), operator.index(env), float(ret), operator.index(length), *columns)
 
 
 class EndedEpisodes(NamedTuple):
-    """Counts and sums of episodes that ended in recorded iterations, where they are not listed one by one."""
+    """Counts and sums of episodes that ended in steps replayed as CUDA graphs, where they are not listed one by one."""
 
     number: int = 0  # of those that are not in the sums
     sums: Tensor | None = None  # number, returns and lengths; for each column, how many episodes had it and their sum
@@ -50,8 +56,8 @@ class EndedEpisodes(NamedTuple):
     def describe(self, sums: Sequence[float]) -> tuple[int, dict[str, float]]:
         """Returns the number of ended episodes, and their mean return, length and `info` columns by metric name.
 
-        `sums` are the numbers of `self.sums`, read from the device; the metrics are {} if `sums` is empty or counts no
-        episode.
+        `sums` are the numbers of the tensor `self.sums`, read from the device. The metrics, such as
+        "rollout/ep_rew_mean", are {} if `sums` is empty or counts no episode.
         """
         number, returns, lengths, *others = sums or (0, 0, 0)
         if not number:
@@ -73,11 +79,18 @@ class Collector(ABC):
     @property
     @abstractmethod
     def state_kind(self) -> StateKind:
-        """The exactness with which environments continue from a checkpoint: "exact", "replayed" or "boundary"."""
+        """The exactness with which environments continue from a checkpoint.
+
+        "exact": their state is saved; "replayed": the episode is run again from its random state and actions;
+        "boundary": new episodes begin.
+        """
 
     @abstractmethod
     def collect(self, policy: Policy, num_steps: int) -> Transition:
-        """Steps every environment `num_steps` times with actions of the policy, and returns the steps [time, env]."""
+        """Steps every environment `num_steps` times with actions of the policy; returns the steps [time, env].
+
+        They are one Transition, every leaf [time, env, ...].
+        """
 
     @abstractmethod
     def pop_episodes(self) -> list[Episode]:
@@ -88,22 +101,28 @@ class Collector(ABC):
         return {}
 
     def pop_lost(self) -> Tensor | None:
-        """Returns a bool [env], True for environments that lost an episode and began a new one; None if no one did.
+        """Returns a bool [env], True for environments that lost an episode and began a new one; None if there are none.
 
-        An episode is lost when the process that steps it dies. It was lost before the last collected steps.
+        An episode is lost when the process that steps it dies; this happened before the last collected steps.
         """
         return None
 
     def execute(self, mode: CompileMode) -> None:
-        """Sets how later steps run: False is eager, True compiled; on a GPU, True and "record" use CUDA graphs."""
+        """Sets how later steps run: eagerly (False), compiled (True) or as CUDA graphs of eager code ("record").
+
+        On a GPU, True uses CUDA graphs, too; on the CPU, "record" is eager. Does nothing by default.
+        """
 
     @property
     def uncounted_episodes(self) -> int:
-        """The number of episodes that ended in recorded iterations since the last `pop_ended`."""
+        """The number of episodes that ended in steps replayed as CUDA graphs since the last `pop_ended`."""
         return 0
 
     def pop_ended(self) -> EndedEpisodes:
-        """Returns the counts of episodes that ended in recorded iterations since the last call, and resets them."""
+        """Returns the counts of episodes that ended in steps replayed as CUDA graphs, and resets them.
+
+        Others are listed by `pop_episodes`. By default there are none.
+        """
         return EndedEpisodes()
 
     @abstractmethod
@@ -111,7 +130,10 @@ class Collector(ABC):
 
     @abstractmethod
     def load_state_dict(self, state: dict) -> bool:
-        """Restores a saved state; returns False if the environments could not continue and new episodes have begun."""
+        """Restores the dict of `state_dict`; returns False if the environments could not continue.
+
+        New episodes have begun then.
+        """
 
 
 class LocalCollector(Collector):
@@ -253,7 +275,7 @@ class EnvCollector(LocalCollector):
 
 
 def kept_columns(columns: Sequence[Column], memory: Memory) -> dict[str, int]:
-    """Returns the memory index of every column that the policy must give, by column name; -1 stands for "first".
+    """Returns the index in the tuple `memory` of every column with source "policy", by name; -1 stands for "first".
 
     Raises ValueError if the policy does not give a column; leaves out "log_prob", which every step has anyway.
     """
@@ -268,7 +290,10 @@ def kept_columns(columns: Sequence[Column], memory: Memory) -> dict[str, int]:
 
 
 def remember(kept: dict[str, int], memory: Memory, first: Tensor) -> dict[str, Tensor]:
-    """Returns the columns in `kept` by name: parts of the memory before a step, or the mask `first` of fresh memory."""
+    """Returns the tensors of `kept` by name: `memory[index]` or, for index -1, the mask `first`.
+
+    `memory` is the policy's before a step; `first` is a bool [env], True where an episode begins.
+    """
     return {name: first if part < 0 else memory[part] for name, part in kept.items()}
 
 

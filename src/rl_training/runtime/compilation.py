@@ -30,7 +30,11 @@ log = logging.getLogger(__name__)
 
 
 def block_size(a_pass: Pass) -> int:
-    """Returns the number of updates per CUDA graph, 1 to `MAX_BLOCK`, such that few different graphs are needed."""
+    """Returns the number of updates of a pass to record as one CUDA graph: the largest that fits, 1 to `MAX_BLOCK`.
+
+    It divides the rounds of the pass and, for every periodic method, divides its interval or is a multiple of it. A
+    method that is due by env steps gives 1.
+    """
 
     def fits(size: int) -> bool:
         return a_pass.rounds % size == 0 and all(
@@ -50,11 +54,12 @@ def build_update(
     device: torch.device,
     precision: Precision = "float32",
 ) -> UpdateStep:
-    """Returns a function of a storage and a draw that gathers the batch, learns from it and returns the metrics.
+    """Returns a function of an experience's storage and a draw: it gathers a batch, learns from it and returns metrics.
 
-    `methods` are the names of the algorithm's methods that take the batch. If `compiled`, all of it is one graph; if
-    the storage is on another device, only learning is, and the batch is copied. With bf16, matrix products are rounded
-    to it; parameters, losses and optimizers stay in float32.
+    A draw holds the random numbers or row numbers of one batch; `methods` are the names of the algorithm's methods that
+    take the batch. If `compiled`, all of it is one graph; if the storage is on another device, only learning is, and
+    the batch is copied. With bf16, matrix products are rounded to it; parameters, losses and optimizers stay in
+    float32.
     """
     methods_to_call = [getattr(algorithm, method) for method in methods]
 
@@ -85,7 +90,7 @@ def build_update(
 
 
 def record_block(steps: Sequence[UpdateStep], experience: SampledExperience, batch_size: int) -> UpdateBlock:
-    """Returns a function of the storage that draws for several updates and takes them as one CUDA graph.
+    """Returns a function of the storage that draws a batch for each update in `steps` and runs all as one CUDA graph.
 
     The function returns each metric's mean over the updates. The storage of its first calls is recorded by address:
     later calls must pass the same tensors.

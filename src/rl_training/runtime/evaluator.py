@@ -26,7 +26,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class EvalResult:
-    """The returns and lengths of an evaluation's complete episodes; unpacks as (mean, std) of the returns."""
+    """Returns, lengths and `info` columns of an evaluation's episodes; unpacks as (mean, std) of the returns.
+
+    `health` holds metrics of value learning by name; it is empty outside of training.
+    """
 
     returns: tuple[float, ...]
     lengths: tuple[int, ...]
@@ -116,8 +119,8 @@ def wilson_interval(rate: float, num: int, level: float = 0.95) -> tuple[float, 
 def check_length(lengths: np.ndarray, max_steps: int, done: str, chunk: int) -> None:
     """Raises ValueError if an open episode is longer than `max_steps`; logs a warning at about a third of that.
 
-    `lengths` [env] are of open episodes, `done` is text on the finished ones, and `chunk` is the number of earlier
-    chunks. The warning is for an environment's first episode only.
+    `lengths` [env] are the steps of open episodes; `done` is text such as "3 of 10", the finished ones; `chunk` counts
+    the chunks of 50 steps before this one. The warning is for an environment's first episode only.
     """
     longest = int(lengths.max())
     advice = "cut episodes with env.max_episode_steps, or raise evaluation.max_steps"

@@ -38,7 +38,7 @@ Learned = tuple[list[Metrics], Metrics]  # what was said of the updates, and of 
 
 
 class ExecutionMode(NamedTuple):
-    """The device, precision, compile mode and ranks of a run."""
+    """The device, precision and compile mode of a run, and the ranks (processes) that take every update together."""
 
     device: torch.device
     precision: Precision
@@ -56,7 +56,7 @@ class ExecutionMode(NamedTuple):
 
 
 class Executor:
-    """The reference way to take a phase's iterations: update by update, each of them eager or compiled."""
+    """The plain executor of iterations (env steps, then updates): update by update, each of them eager or compiled."""
 
     def __init__(
         self, algorithm: Algorithm, phase: Phase, execution: ExecutionMode, overlap: Overlap | None = None
@@ -71,18 +71,22 @@ class Executor:
         return collector.collect(policy, num_steps)
 
     def full_iteration_steps(self, budget: int) -> int:
-        """Returns the env steps of the next iteration if it is taken as a whole and `budget` allows them; else 0."""
+        """Returns the env steps of the next iteration if `iterate` can take it within `budget` env steps; else 0.
+
+        In an executor that takes iterations in parts, such as this one, it is always 0.
+        """
         return 0
 
     def iterate(self, due: Due) -> Learned:
-        """Takes a whole iteration, env steps included, and returns its metrics.
+        """Takes env steps and updates as a whole; returns the list of the updates' metrics and the iteration's own.
 
-        Raises TypeError in executors that take iterations in parts.
+        `due` counts an update and names the methods that take its batch. Raises TypeError in executors that take
+        iterations in parts, such as this one.
         """
         raise TypeError("this iteration is taken in parts: collect, then learn")
 
     def learn(self, passes: Sequence[Pass], due: Due, run: Prepare | None = None) -> Learned:
-        """Takes the updates of all passes from stored steps; returns every update's metrics, and the iteration's.
+        """Takes the updates of all passes from stored steps; returns the list of their metrics and the iteration's own.
 
         `due` counts each update and names the methods that take its batch; `run` replaces `algorithm.prepare` by
         compiled code.
@@ -120,7 +124,7 @@ class Executor:
 
 
 class RecordedUpdates(Executor):
-    """An executor that records several updates with their draws as one CUDA graph, and storing as another."""
+    """An executor that takes several updates, each with its draw, as one CUDA graph, and stores steps by another."""
 
     experience: SampledExperience  # pyrefly: ignore (narrower than the base, and never reassigned)
 
@@ -145,7 +149,7 @@ class RecordedUpdates(Executor):
 
 
 class WholeIteration(Executor):
-    """An executor that records steps, storage and updates as one CUDA graph, for environments that run on the device.
+    """An executor that takes env steps, storage and updates as one CUDA graph, for environments that run on the device.
 
     Numbers are not read in between: a value that is not finite is noticed when metrics are logged, and episodes are
     counted on the device. The executor `parts` takes iterations that are not complete.
@@ -188,7 +192,10 @@ class WholeIteration(Executor):
         return [dict(zip(names, group.unbind(), strict=True)) for names, group in named], {}
 
     def body(self, methods: tuple[Methods, ...]) -> Tensor:
-        """Takes one iteration as it is recorded and returns its averaged metrics; writes lasting tensors in place."""
+        """Takes one iteration as it is recorded and returns `average` of its metrics; writes lasting tensors in place.
+
+        `methods` holds, for each update, the names of the algorithm's methods that take its batch.
+        """
         self.experience.write(self.collector.trace(self.algorithm.policy, self.time))
         following = iter(methods)
         history, metrics = super().learn(self.passes, lambda a_pass, number: next(following), self.prepare)
@@ -202,7 +209,10 @@ class WholeIteration(Executor):
         )
 
     def average(self, methods: tuple[Methods, ...], history: list[Metrics]) -> Tensor:
-        """Returns the mean of every metric in one tensor and stores the names; stacks updates with the same metrics."""
+        """Returns the mean of every metric in one tensor [metrics], and stores the names by `methods`.
+
+        Updates with the same metric names form a group, whose means stand together.
+        """
         groups: dict[tuple[str, ...], list[Tensor]] = {}
         for one in history:
             groups.setdefault(tuple(one), []).extend(one.values())
@@ -214,7 +224,7 @@ class WholeIteration(Executor):
         return self.collector.carry(), self.experience.carry()
 
     def copy_carry(self) -> None:
-        """Copies the state of collector and store into the tensors that the graph reads, and hands these to both."""
+        """Copies the state of collector and store into the graph's tensors, and makes these the state of both."""
         new = self.carry()
         for old, fresh in zip(tree_leaves(self.kept), tree_leaves(new), strict=True):
             if old is not fresh:

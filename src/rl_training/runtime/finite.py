@@ -14,10 +14,10 @@ class NonFiniteError(FloatingPointError):
 
 
 def check_steps(steps: Transition, before: int, of: str = "") -> None:
-    """Raises NonFiniteError if a reward or observation is not finite, and ValueError if a mask allows no action.
+    """Raises NonFiniteError if a reward or observation is not finite; ValueError if an "action_mask" allows no action.
 
-    Messages count steps from `before`, the env steps taken earlier, and end with the text `of`, such as " of the
-    evaluation".
+    Messages of NonFiniteError count steps from `before`, the env steps taken earlier, and end with the text `of`, such
+    as " of the evaluation".
     """
     if isinstance(steps.obs, dict) and "action_mask" in steps.obs:
         stuck = ~steps.obs["action_mask"].bool().flatten(2).any(-1) & steps.valid
@@ -43,7 +43,7 @@ def check_steps(steps: Transition, before: int, of: str = "") -> None:
 
 
 def checksum(steps: Transition) -> float:
-    """Returns the sum of all rewards and observations: not finite if one of them is not, in one read of the device."""
+    """Returns the sum of all rewards and float observations: not finite if one is not, in one read of the device."""
     sums = [x.sum() for x in (steps.reward, *tree_leaves((steps.obs, steps.next_obs))) if x.is_floating_point()]
     return sum(sums[1:], sums[0]).item()
 

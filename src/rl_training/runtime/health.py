@@ -63,10 +63,10 @@ class HealthCheck:
 
     @torch.no_grad()
     def measure(self, trainer: Trainer, gamma: float, seed: int) -> Health:
-        """Returns the health metrics by name, and logs a warning for those beyond a threshold in three calls in a row.
+        """Returns health metrics such as "q_bias" by name; warns of those beyond a threshold in three calls in a row.
 
-        Uses and forgets the steps given to `watch`. `gamma` is the discount; `seed` draws a batch, apart from
-        training's numbers.
+        Uses and forgets the steps given to `watch`. `gamma` is the discount. A batch of stored steps is drawn with
+        `seed`, without touching training's random numbers.
         """
         algorithm, device, source = trainer.algorithm, trainer.device, trainer.plan.source(trainer.progress)
         health = self.compare_returns(gamma, source.rewards) if self.chunks else {}
@@ -82,10 +82,10 @@ class HealthCheck:
         return health
 
     def compare_returns(self, gamma: float, units: Callable[[Tensor], Tensor]) -> Health:
-        """Returns the mean error of values and the mean size of returns over ended episodes; {} if none ended.
+        """Returns "q_bias", the mean of value minus return, and "return_scale", the mean size of returns; else {}.
 
-        `units` converts rewards to the units of values. A truncated episode continues with the value of its last
-        observation.
+        Both are over the watched steps of ended episodes; {} means that none ended. `units` converts rewards to the
+        units of values. A truncated episode continues with the value of its last observation.
         """
         value, next_value, reward, terminated, truncated, valid = (
             torch.cat(column) for column in zip(*self.chunks, strict=True)
@@ -98,9 +98,9 @@ class HealthCheck:
         return {"q_bias": error.mean().item(), "return_scale": returns[complete].abs().mean().item()}
 
     def warn(self, health: Health, timesteps: int, config: object = None) -> None:
-        """Logs one warning per run for each metric that is beyond its threshold in three calls in a row.
+        """Logs one warning per run for each metric in `health` that is beyond its threshold in three calls in a row.
 
-        The warning suggests settings of `config` only.
+        `timesteps` is the place that the warning names; it suggests only settings that `config` has.
         """
         scale = health.get("return_scale", 1.0)
         for name, (crossed, sentence) in WARNINGS.items():
@@ -113,7 +113,7 @@ class HealthCheck:
 
 
 def remedies(config: object) -> dict[str, str]:
-    """Returns the endings "slower" and "double" of warnings, which suggest settings that the config has, or ""."""
+    """Returns two ends of warnings, "slower" and "double": advice on settings that the config has, or ""."""
     targets = [name for name in ("tau", "target_update_interval") if hasattr(config, name)]
     others = ["double=True"] if getattr(config, "double", True) is False else []
     if getattr(config, "head", None) == "mean":  # other heads have a loss of their own
@@ -125,7 +125,7 @@ def remedies(config: object) -> dict[str, str]:
 
 
 def leading_values(algorithm: Algorithm, obs: Tree) -> Tensor | None:
-    """Returns the critic's values [time, env] of such observations; None if the algorithm has no values."""
+    """Returns the critic's values [time, env] of observations [time, env, ...]; None if the algorithm has no values."""
     leaf = next(iter(obs.values())) if isinstance(obs, dict) else obs
     values = algorithm.values(tree_map(lambda x: x.flatten(0, 1), obs))
     return None if values is None else values.unflatten(0, leaf.shape[:2])

@@ -31,9 +31,10 @@ class Journal:
         self.mark = (time.perf_counter(), 0)  # clock and timesteps at the last log
 
     def add(self, history: list[Metrics], iteration: Metrics, algorithm: Algorithm, timesteps: int) -> None:
-        """Stores the metrics of an iteration's updates; raises NonFiniteError if an update of them failed.
+        """Stores the metrics of an iteration; raises NonFiniteError if `algorithm.failed` says that an update failed.
 
-        On the CPU a failure is noticed at once, on a GPU some iterations later.
+        `history` is the list of the updates' metrics, `iteration` the other metrics of the iteration. On the CPU a
+        failure is noticed at once, on a GPU some iterations later.
         """
         self.history += history
         self.iteration = iteration
@@ -52,10 +53,10 @@ class Journal:
     def pop(
         self, algorithm: Algorithm, progress: Progress, elapsed: float, ended: EndedEpisodes, others: dict[str, float]
     ) -> Log | None:
-        """Returns a log of all metrics since the last call, without waiting for the device; None if there are none.
+        """Returns a `Log` of all metrics since the last call, without waiting for the device; None if there are none.
 
-        Clears the metrics. `others` are numbers to log as they are; the means in `ended` replace those of the same
-        name.
+        Clears the metrics. `elapsed` is in seconds; `others` are numbers to log as they are; the means in `ended`, of
+        episodes that the device counted, replace those of the same name.
         """
         history, self.history = self.history, []
         self.averages.add(history)
@@ -88,7 +89,7 @@ class Log(NamedTuple):
     history: list[Metrics]
 
     def read(self) -> tuple[int, dict[str, float]]:
-        """Waits for the numbers; returns the number of episodes ended in recorded iterations, and metrics by name.
+        """Waits for the numbers; returns the number of episodes that the device counted, and all metrics by name.
 
         Raises NonFiniteError if an update met a number that is not finite.
         """
@@ -126,7 +127,10 @@ class Averages:
 
 
 def episode_metrics(episodes: Collection[Episode]) -> dict[str, float]:
-    """Returns the mean return, length and `info` columns of some episodes, by metric name; {} without episodes."""
+    """Returns the means of return, length and `info` columns by metric name; {} without episodes.
+
+    The first two are "rollout/ep_rew_mean" and "rollout/ep_len_mean".
+    """
     if not episodes:
         return {}
     metrics = {

@@ -25,8 +25,9 @@ def make_collector(
     mode: CompileMode = False,
     columns: Sequence[Column] = (),
 ) -> LocalCollector:
-    """Returns a collector for the environments, of the kind for `env.stepped_as`, and resets them with `seed`.
+    """Builds a collector for an environment, of the kind that `env.stepped_as` names, and resets the environment.
 
-    Raises ValueError if the policy does not give one of the `columns`.
+    `seed` is that of the reset; `columns` are values that the policy must give with every step. Raises ValueError if it
+    does not give one of them.
     """
     return COLLECTORS[env.stepped_as](env, policy, seed=seed, explore=explore, mode=mode, columns=columns)

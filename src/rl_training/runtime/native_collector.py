@@ -72,7 +72,7 @@ class NativeCollector(LocalCollector):
         return tree_map(lambda *chunks: torch.cat(chunks), *parts)
 
     def recorded_block(self, policy: Policy, carry: tuple, uniform: Tensor) -> Block:
-        """Takes steps as `block` does, by replaying a CUDA graph; runs short blocks and random policies eagerly."""
+        """Takes steps as `block` does by replaying a CUDA graph; eagerly if there are few or actions are random."""
         if len(uniform) < self.block_size or isinstance(policy, UniformPolicy):
             return self.block(policy, carry, uniform)
         if policy not in self.recordings:
@@ -80,7 +80,11 @@ class NativeCollector(LocalCollector):
         return self.recordings[policy](carry, uniform)
 
     def block(self, policy: Policy, carry: tuple, uniform: Tensor) -> Block:
-        """Takes one step per row of the random numbers `uniform`; returns new carry and steps, and changes nothing."""
+        """Takes one step per row of the random numbers `uniform` [time, ...]; returns the new carry and the steps.
+
+        The carry is (environment state, elapsed steps, policy memory, mask of episodes that begin); the steps are a
+        Transition [time, env] and columns of ended episodes. Changes neither the collector nor its environments.
+        """
         env, (state, elapsed, memory, first) = self.env, carry
         rows = []
         for noise in uniform.unbind(0):
@@ -109,7 +113,7 @@ class NativeCollector(LocalCollector):
         self.timesteps += num_steps * self.num_envs
 
     def counted(self) -> Counts:
-        """Returns the counts on the device; if no step was traced yet, new ones from the host's returns and lengths."""
+        """Returns the counts on the device; new ones from the host's returns and lengths if there are none yet."""
         if self.counts is not None:
             return self.counts
         ended = torch.zeros(3 + 2 * len(self.env.column_names), dtype=torch.float64, device=self.device)
@@ -148,7 +152,10 @@ class NativeCollector(LocalCollector):
 
 
 def count_episodes(counts: Counts, steps: Transition, columns: EpisodeColumns) -> Counts:
-    """Returns the counts with [time, env] steps added, as pure tensor code; NaN in a column is no value."""
+    """Returns new counts with the steps [time, env] added, as pure tensor code.
+
+    `columns` are `info` values [time, env] by name, where NaN is no value.
+    """
     returns, lengths, ended = counts
     number = torch.zeros_like(returns)
     total, steps_taken = torch.zeros_like(returns), torch.zeros_like(returns)

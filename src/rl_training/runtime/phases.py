@@ -14,7 +14,7 @@ from rl_training.runtime.progress import UNITS, Progress, Unit
 
 @dataclass(frozen=True, eq=False)
 class Phase:
-    """A part of a run: learning from one store for `budget` env steps or, without a collector, updates."""
+    """A part of a run: learning from the store `experience` for `budget` env steps or, without a collector, updates."""
 
     experience: Experience
     collector: Collector | None
@@ -33,9 +33,9 @@ class Phase:
         return self.experience, self.collector, self.methods
 
     def passes(self, algorithm: Algorithm, num_updates: int | None = None) -> tuple[Pass, ...]:
-        """Returns the algorithm's passes over data, with this rank's share of the batch and without methods left out.
+        """Returns the algorithm's passes, each with this rank's share of the batch, without those not in `methods`.
 
-        If `num_updates` is given, every pass has so many rounds.
+        `num_updates` replaces the number of updates (`rounds`) of every pass; None keeps it.
         """
         passes = tuple(
             p if p.batch_size is None else replace(p, batch_size=p.batch_size // self.sharers)
@@ -86,7 +86,7 @@ class Plan:
         return {phase.env_key: phase.collector for phase in self.phases if phase.collector is not None}
 
     def positions(self, progress: Progress) -> list[PhasePosition]:
-        """Returns the position in every phase; a clock's count is given to earlier phases first."""
+        """Returns the position in every phase: env steps and updates so far are given to the earlier phases first."""
         shown: dict[Unit, int] = {"env_steps": progress.env_steps, "updates": progress.offline_updates}
         found = []
         for number, phase in enumerate(self.phases):

@@ -78,7 +78,10 @@ class Progress:
 
     @property
     def switch_dip(self) -> float | None:
-        """The return before the switch from data to an environment minus the lowest since, at least 0; else None."""
+        """The return before the switch from data to env steps minus the lowest since, at least 0; else None.
+
+        None means that there was no switch, or no evaluation on one side of it.
+        """
         if self.switch_return is None or self.lowest_since is None:
             return None
         return max(0.0, self.switch_return - self.lowest_since)

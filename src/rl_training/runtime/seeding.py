@@ -23,7 +23,7 @@ class Streams:
         return cls(*(int(part.generate_state(1)[0]) for part in np.random.SeedSequence(seed).spawn(6)))
 
     def of_rank(self, rank: int) -> Streams:
-        """Returns the seeds of a rank, with its own `training`, `order` and `data`; rank 0 has those of one process."""
+        """Returns the seeds of one rank (process): `training`, `order` and `data` are its own; unchanged for rank 0."""
         if rank == 0:
             return self
         own = {name: derived(getattr(self, name), rank) for name in ("training", "order", "data")}
@@ -39,5 +39,5 @@ class Streams:
 
 
 def derived(*numbers: int) -> int:
-    """Returns a seed that is computed from some numbers alone."""
+    """Returns a seed that depends on the given numbers alone."""
     return int(np.random.SeedSequence(numbers).generate_state(1)[0])

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def state_of(trainer: Trainer) -> dict:
-    """Returns everything that determines how a run continues, as one tree, without changing the run.
+    """Returns a dict of all that determines how a run continues, such as parameters, steps and random numbers.
 
-    Raises ValueError if several ranks share the run and it is not learning.
+    Does not change the run. Raises ValueError if several ranks share the run and it is not learning.
     """
     collector = trainer.collector
     uncounted = 0 if collector is None else collector.uncounted_episodes
@@ -32,7 +32,7 @@ def state_of(trainer: Trainer) -> dict:
 
 
 def other_parts(trainer: Trainer) -> list[dict]:
-    """Returns the other ranks' parts of the state; raises ValueError unless the run is learning (they send it then)."""
+    """Returns the `own_part` of every other rank; raises ValueError unless the run is learning (they send it then)."""
     if not trainer.running:
         raise ValueError(
             "the state of a run that several ranks share is complete only while they learn: save in a callback, or give the "
@@ -42,7 +42,7 @@ def other_parts(trainer: Trainer) -> list[dict]:
 
 
 def own_part(trainer: Trainer) -> dict:
-    """Returns the state that each rank has alone: stores, environments and random numbers."""
+    """Returns the part of the state that each rank has alone: a dict of its stores, environments and random numbers."""
     collector, collectors = trainer.collector, trainer.plan.collectors
     stores = {name: store.state_dict() for name, store in trainer.plan.stores.items()}
     return {
@@ -58,7 +58,10 @@ def own_part(trainer: Trainer) -> dict:
 
 
 def part_for(ranks: Ranks, state: dict) -> dict:
-    """Returns this rank's part of a saved state, {} for the first; raises ValueError for another number of ranks."""
+    """Returns this rank's own part of the dict of a checkpoint; {} for rank 0, whose part is the dict itself.
+
+    Raises ValueError if the checkpoint is of another number of ranks.
+    """
     others = state.get("workers", [])  # the parts of ranks 1, 2, ...
     if len(others) + 1 != ranks.number:
         raise ValueError(
@@ -77,7 +80,7 @@ def number_of(ranks: int) -> str:
 
 
 def load_state(trainer: Trainer, state: dict) -> None:
-    """Restores a run from a saved tree; raises ValueError if another number of ranks saved it.
+    """Restores a run from the dict of `state_of`; raises ValueError if another number of ranks saved it.
 
     Where environments cannot continue, new episodes begin, and the open ones in the store are ended.
     """

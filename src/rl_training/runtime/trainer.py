@@ -71,7 +71,10 @@ class Trainer:
         self.executors: dict[tuple, Executor] = {}
 
     def execute(self, mode: CompileMode) -> None:
-        """Sets how later steps and updates run (eager, compiled or recorded), and drops what was built before."""
+        """Sets how later steps and updates run, and drops what was built before.
+
+        `mode` is False (eager), True (compiled) or "record" (eager code that a GPU replays as CUDA graphs).
+        """
         self.execution = self.execution._replace(mode=mode)
         self.executors.clear()
         for collector in self.plan.collectors.values():
@@ -93,10 +96,10 @@ class Trainer:
         return self.executors[phase.executor_key]
 
     def run(self, stop_at: int | None = None, callbacks: Sequence[Callback] = ()) -> str:
-        """Trains until env steps plus updates without them reach `stop_at` (None: the whole budget).
+        """Trains until env steps plus updates without env steps reach `stop_at` (None: the whole budget).
 
-        Returns the reason why it stopped: "budget", or that of `request_stop`. Calls the callbacks, and closes them at
-        the end, also after an error.
+        Returns the reason why it stopped: "budget" at `stop_at`, else that of `request_stop`. Calls the callbacks, and
+        closes them at the end, also after an error.
         """
         stop_at = self.plan.horizon if stop_at is None else stop_at
         self.callbacks, self.stop_reason, self.pending = tuple(callbacks), None, None
@@ -147,7 +150,10 @@ class Trainer:
         self.synchronize()
 
     def with_run_numbers(self, episodes: list[Episode], num_envs: int) -> list[Episode]:
-        """Returns episodes with the run's timesteps and environment numbers in place of those of one rank."""
+        """Returns this rank's episodes with the run's timesteps and environment indices, which count all ranks.
+
+        `num_envs` is the number of this rank's environments.
+        """
         total, updates = self.ranks.total, self.progress.offline_updates
         envs = self.ranks.rows(total(num_envs))
         return [one._replace(timesteps=total(one.timesteps) + updates, env=envs[one.env]) for one in episodes]
@@ -166,7 +172,10 @@ class Trainer:
             self.stop_reason = self.stop_reason or "the first rank stopped"
 
     def take_updates(self, position: PhasePosition, stop_at: int) -> bool:
-        """Takes updates without env steps, at most 100 and up to the next event; returns True if a log is due."""
+        """Takes updates without env steps, at most 100 and up to the next event; returns True if a log is due.
+
+        An event is `stop_at`, the phase's end, or a multiple of an interval.
+        """
         phase, progress = position.phase, self.progress
         now = progress.timesteps
         num_updates = min(self.steps_to_event(position, stop_at, self.log_interval), MAX_UPDATES - now % MAX_UPDATES)
@@ -180,7 +189,7 @@ class Trainer:
         return progress.offline_updates % self.log_interval == 0
 
     def take_steps(self, position: PhasePosition, collector: Collector, stop_at: int) -> bool:
-        """Takes env steps up to the next event and, if the store has enough, an iteration's updates.
+        """Takes env steps up to `stop_at` or the next event and, if the store then has enough, an iteration's updates.
 
         Returns True if a log is due.
         """
@@ -226,7 +235,10 @@ class Trainer:
         phase.experience.add(steps)
 
     def finish(self, phase: Phase, passes: Sequence, learned: Learned) -> None:
-        """Records an iteration in the store, the journal and the progress."""
+        """Adds an iteration to the counts of the store and the progress, and its metrics to the journal.
+
+        `learned` is the list of the updates' metrics and the other metrics of the iteration.
+        """
         phase.experience.count_learned(passes)
         self.journal.add(*learned, self.algorithm, self.progress.timesteps)
         self.progress.updated_at = self.progress.timesteps
@@ -235,7 +247,7 @@ class Trainer:
         self.algorithm.set_progress(min(at / max(self.plan.horizon, 1), 1.0))
 
     def steps_to_event(self, position: PhasePosition, stop_at: int, *every: int) -> int:
-        """Returns the steps or updates to the next event: `stop_at`, the phase's end, or a multiple of an interval.
+        """Returns the env steps or updates to the next event: `stop_at`, the phase's end, or a multiple of an interval.
 
         The intervals are those in `every` and those of callbacks.
         """

@@ -27,7 +27,7 @@ class TensorSlice(NamedTuple):
 
 
 class Packed:
-    """A function that copies a tree's CPU tensors to a device in one transfer, and returns other tensors as they are.
+    """A function of a tree that copies its CPU tensors to a device in one transfer; tensors elsewhere stay as they are.
 
     To a GPU, the transfer leaves from pinned memory and is not waited for: two buffers take turns, and each is written
     again only after its last transfer has left. The returned tensors have memory of their own.

@@ -70,5 +70,5 @@ def resolve_compile(
 
 
 def kernels_pay(mode: CompileMode, work: Work) -> bool:
-    """Returns True if small networks get kernels of their own: always in compiled code, in recorded code if it pays."""
+    """Returns True if kernels made for small networks are to be used: in compiled code; in recorded code if it pays."""
     return mode is True or (mode == "record" and KERNELS.net(work) >= 0)
