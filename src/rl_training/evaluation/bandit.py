@@ -16,11 +16,11 @@ NUM_THRESHOLDS = 21
 
 
 def importance_ratios(log: BanditLog, target: np.ndarray) -> np.ndarray:
-    """Returns [n, actions] target over behaviour probability: 0 if the target's is 0, else infinite if the log's is 0.
+    """Returns ratios [n, actions] of the probabilities in `target` [n, actions] to the log's.
 
-    An unknown behaviour probability counts as 0. If actions are tried besides the drawn one, the divisor is the
-    expected number of tries of an action: each try counts with this weight, and their sum is unbiased. Raises
-    ValueError if a reward of such a try is missing or `target` is no distribution.
+    A ratio is 0 where the target's probability is 0, else infinite where the log's is 0 or unknown. If actions are
+    tried besides the drawn one, the divisor is the expected number of tries of an action. Raises ValueError if a reward
+    of such a try is missing or `target` is no distribution.
     """
     target = check_target(log, target)
     if log.beside_rewards is not None and np.isnan(log.beside_rewards).any():
@@ -35,19 +35,23 @@ def importance_ratios(log: BanditLog, target: np.ndarray) -> np.ndarray:
 
 
 def unsupported_mass(log: BanditLog, target: np.ndarray) -> float:
-    """Returns the mean over rows of the target's probability of actions whose propensity is 0 or unknown."""
+    """Returns the mean over rows of the probability that `target` [n, actions] puts on unsupported actions.
+
+    Those are the actions whose propensity in the log is 0 or unknown.
+    """
     return float((target * np.isinf(importance_ratios(log, target))).sum(axis=1).mean())
 
 
 def largest_ratio(ratios: np.ndarray) -> float:
-    """Returns the largest finite entry of the ratios [n, actions], also of actions that were not drawn."""
+    """Returns the largest finite entry of the ratios [n, actions]; actions that were not drawn count, too."""
     return float(ratios[np.isfinite(ratios)].max())
 
 
 def inverse_propensity(log: BanditLog, target: np.ndarray) -> Estimate:
-    """Estimates a policy's expected reward by the mean of weighted rewards: unbiased if the log supports the policy.
+    """Estimates a policy's expected reward by the mean of rewards times ratios: unbiased if actions are supported.
 
-    `target` [n, actions] are the policy's probabilities; actions that the log never takes widen the bias bound.
+    `target` [n, actions] are the policy's probabilities, a ratio is one of them over the log's. Actions that the log
+    never takes widen the bias bound.
     """
     ratios = importance_ratios(log, target)
     low, high = log.reward_bounds
@@ -62,8 +66,8 @@ def inverse_propensity(log: BanditLog, target: np.ndarray) -> Estimate:
 def self_normalized(log: BanditLog, target: np.ndarray) -> Estimate:
     """Estimates a policy's expected reward by the weighted mean of logged rewards, which stays within their range.
 
-    `target` [n, actions] are the policy's probabilities. A constant added to the rewards shifts the estimate by as
-    much.
+    The weights are the policy's probabilities, `target` [n, actions], over the log's. A constant added to the rewards
+    shifts the estimate by as much.
     """
     total, weights = weighted_rewards(log, importance_ratios(log, target))
     low, high = log.reward_bounds
@@ -88,9 +92,10 @@ def direct_method(log: BanditLog, target: np.ndarray, predictions: np.ndarray) -
 
 
 def doubly_robust(log: BanditLog, target: np.ndarray, predictions: np.ndarray) -> Estimate:
-    """Estimates a policy's expected reward by predictions plus weighted residuals of the log.
+    """Estimates a policy's expected reward by predicted rewards plus the log's residuals, weighted by ratios.
 
-    Unbiased if propensities or `predictions` are right. `target` and `predictions` are [n, actions].
+    `target` and `predictions` [n, actions] are the policy's probabilities and a model's rewards. Unbiased if the
+    propensities or the predictions are right.
     """
     found = switch_at(log, target, predictions, [math.inf], name="doubly robust")[0]
     return replace(found, unseen=unseen_rewards(log, target, predictions))
@@ -99,10 +104,10 @@ def doubly_robust(log: BanditLog, target: np.ndarray, predictions: np.ndarray) -
 def switch_doubly_robust(
     log: BanditLog, target: np.ndarray, predictions: np.ndarray, *, threshold: float | None = None
 ) -> Estimate:
-    """Estimates doubly robustly where weights are at most a threshold, by the model elsewhere (arXiv:1612.01205).
+    """Estimates doubly robustly where ratios are at most a threshold, by the model elsewhere (arXiv:1612.01205).
 
-    `target` and `predictions` are [n, actions]. Without a threshold, the one is used that minimises the estimated
-    variance plus the square of the bias bound.
+    `target` and `predictions` [n, actions] are the policy's probabilities and the model's rewards. Without a threshold,
+    the one is used that minimises the estimated variance plus the square of the bias bound.
     """
     cuts = thresholds(log, target) if threshold is None else np.array([threshold])
     candidates = switch_at(log, target, predictions, cuts, name="SWITCH-DR")
@@ -114,9 +119,10 @@ def switch_doubly_robust(
 def unseen_rewards(
     log: BanditLog, target: np.ndarray, predictions: np.ndarray, *, threshold: float = math.inf
 ) -> Unseen | None:
-    """Returns weighted residuals [n, actions] of the least and the largest reward; None without a `reward_range`.
+    """Returns the terms that tries with the least and largest reward would add; None without a `reward_range`.
 
-    Ratios above `threshold` count as 0, and so do actions whose reward is known whatever is drawn.
+    A term [n, actions] is a ratio times (reward - prediction); `target` and `predictions` are [n, actions]. Ratios
+    above `threshold` count as 0, and so do actions whose reward is known whatever is drawn.
     """
     if log.reward_range is None:
         return None
@@ -130,9 +136,10 @@ def unseen_rewards(
 
 
 def thresholds(log: BanditLog, target: np.ndarray) -> np.ndarray:
-    """Returns the thresholds that SWITCH tries: 21 from the 5 % to the 95 % quantile of logged weights, and infinity.
+    """Returns the thresholds that SWITCH tries: 21 from the 5 % to the 95 % quantile of ratios, and infinity.
 
-    They are spaced evenly in the exponent; if all weights are 0, infinity is the only one.
+    Ratios are those above 0 of logged tries to `target` [n, actions]; the 21 are spaced evenly in the exponent. Without
+    such ratios, infinity is the only one.
     """
     ratios = importance_ratios(log, target)
     weights = np.concatenate([tries.of(ratios) for tries in log.tries])
@@ -146,7 +153,11 @@ def thresholds(log: BanditLog, target: np.ndarray) -> np.ndarray:
 def switch_at(
     log: BanditLog, target: np.ndarray, predictions: np.ndarray, cuts: Iterable[float], *, name: str
 ) -> list[Estimate]:
-    """Returns an estimate for each of `cuts`: predictions plus weighted residuals of ratios up to this threshold."""
+    """Returns one estimate, called `name`, for each threshold in `cuts`: predictions plus residuals weighted by ratios.
+
+    Ratios above the threshold count as 0. `target` and `predictions` [n, actions] are probabilities and a model's
+    rewards.
+    """
     ratios = importance_ratios(log, target)
     predictions = checked_predictions(log, predictions)
     parts = [(tries.of(ratios), tries.rewards - tries.of(predictions)) for tries in log.tries]

@@ -26,9 +26,10 @@ class CriticValues(NamedTuple):
 
 
 def critic_values(algorithm: Algorithm, data: Dataset, scale: float = 1.0) -> CriticValues:
-    """Returns the values of every row by the algorithm's critics, which learned from rewards times `scale`.
+    """Returns the values [rows] of a dataset's steps by the algorithm's critics, in units of the environment's rewards.
 
-    Raises ConfigError if the algorithm has no critics. The process's random numbers are restored.
+    The critics learned from rewards times `scale`. Raises ConfigError if the algorithm has no critics. The process's
+    random numbers are restored.
     """
     device, gamma = next(algorithm.parameters()).device, float(algorithm.config.gamma)
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
@@ -38,7 +39,7 @@ def critic_values(algorithm: Algorithm, data: Dataset, scale: float = 1.0) -> Cr
 
 
 def values_of(algorithm: Algorithm, steps: Transition, scale: float, gamma: float) -> Tensor:
-    """Returns Q of the actions, V of the observations and TD errors [3, rows], in units of rewards times `scale`.
+    """Returns [3, rows]: Q of the actions, V of the observations and TD errors, in units of rewards times `scale`.
 
     Raises ConfigError if the algorithm has no Q function.
     """
@@ -57,7 +58,10 @@ def values_of(algorithm: Algorithm, steps: Transition, scale: float, gamma: floa
 
 
 def action_value(algorithm: Algorithm, obs: Tree, action: Tensor) -> Tensor | None:
-    """Returns [rows] Q of actions in the policy's units, the smallest of several critics; None without a Q function."""
+    """Returns [rows] Q of `obs` and `action`, the smallest of several critics; None if the algorithm has no Q function.
+
+    Both have the rows first; actions are in the policy's units.
+    """
     if isinstance(algorithm, ContinuousAlgorithm):
         return algorithm.critics(algorithm.critic_view(obs), action, train=False).mean(-1).amin(0)
     if isinstance(algorithm, DiscreteSACAlgorithm):

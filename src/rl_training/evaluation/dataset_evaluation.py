@@ -22,10 +22,11 @@ PROPENSITIES = "propensities"  # the extra column of one-step data that holds th
 def evaluate_on_dataset(
     target: TargetPolicy, data: Dataset, *, updates: int, level: float, method: Method, seed: int
 ) -> Report:
-    """Returns a report on the policy's expected return by every estimator, or a refusal if the data do not support it.
+    """Returns a report with every estimator's value of the policy, or one with a reason if the data support none.
 
-    If all episodes have one step and actions are discrete, they are contexts and decisions. Other episodes get values
-    from fitted Q evaluation, with `updates` updates for each half of the episodes (0: importance sampling alone).
+    The value is the expected return; `level` and `method` are those of the intervals. If all episodes have one step and
+    actions are discrete, rows are evaluated as single decisions. Other episodes get values from fitted Q evaluation,
+    with `updates` updates for each half of the episodes (0: importance sampling alone).
     """
     refusal = why_not(target.policy, data, target.deterministic)
     if refusal is not None:
@@ -103,7 +104,10 @@ def why_not_by_bounds(policy: Policy, data: Dataset) -> str | None:
 
 
 def near(action: np.ndarray, convert: ActionConverter) -> tuple[np.ndarray, np.ndarray]:
-    """Returns two bool arrays [n, components]: True for action components outside their bounds, and at a bound."""
+    """Returns two bool arrays [n, components]: action components beyond their bounds, and those at a bound.
+
+    The bounds are those of `convert`; the actions [n, ...] are in the environment's units.
+    """
     low, high = convert.low.numpy(), convert.high.numpy()
     margin = np.where(np.isfinite(high - low), EDGE * (high - low) / 2, 0)
     action = action.reshape(len(action), -1)
@@ -134,9 +138,9 @@ def one_step(
 
 @torch.no_grad()
 def probabilities_of_taken(policy: Policy, data: Dataset, deterministic: bool) -> np.ndarray:
-    """Returns [n] the policy's probability of every logged action; of continuous ones as in `executed_log_prob`.
+    """Returns [n] the policy's probability of every logged action; for continuous actions a density.
 
-    That is the density or, for an action clipped to a bound, the probability of being clipped.
+    For an action clipped to a bound, the probability of being clipped stands in place of the density.
     """
     space, parts = policy.spec.action, []
     for steps in chunks(data):

@@ -111,9 +111,10 @@ def diagnose_bandit(log: BanditLog, target: np.ndarray) -> Diagnostics:
 
 
 def diagnose_episodes(log: EpisodeLog, target: np.ndarray, moments: np.ndarray | None = None) -> Diagnostics:
-    """Returns statistics of whole-episode weights of a policy with probabilities `target` [n] of the logged actions.
+    """Returns statistics of whole-episode weights of a policy on a log.
 
-    `moments` [n, 3], from `ratio_moments`, let them include actions that were not drawn; None: drawn actions alone.
+    `target` [n] are the policy's probabilities of the logged actions. `moments` [n, 3] are of `ratio_moments` and let
+    the statistics include actions that were not drawn; None: drawn actions alone.
     """
     expected = None if moments is None else weight_moments(log, target, moments)
     return diagnose_weights(trajectory_weights(log, target), log.cluster_index, expected_moments=expected)
@@ -143,9 +144,10 @@ def weight_moments(log: EpisodeLog, target: np.ndarray, moments: np.ndarray) -> 
 
 
 def step_sample_sizes(log: EpisodeLog, target: np.ndarray) -> np.ndarray:
-    """Returns [longest] the effective number of clusters at each step, by the product of an episode's ratios up to it.
+    """Returns [longest episode] the effective number of clusters at each step, weighted by the ratios up to it.
 
-    `target` [n] are the policy's probabilities of the logged actions; an episode that has ended keeps its product.
+    An episode's weight is the product of its ratios; one that has ended keeps its product. `target` [n] are the
+    policy's probabilities of the logged actions.
     """
     weights = step_ratios(log, target).cumprod(axis=1)
     per_cluster = np.stack([np.bincount(log.cluster_index, column) for column in weights.T])
@@ -160,9 +162,9 @@ def diagnose_weights(
     unsupported_mass: float | None = None,
     expected_moments: WeightMoments | None = None,
 ) -> Diagnostics:
-    """Returns statistics of weights [n] whose mean should be 1, by cluster.
+    """Returns statistics of weights [n] whose mean should be 1, with rows grouped by `clusters` [n], numbers from 0.
 
-    Without `expected_moments`, the mean, mean square and mean cube are those of the weights themselves.
+    `expected_moments` are their expected mean, mean square and mean cube; None: those of the weights themselves.
     """
     mean = ratio_estimate("mean weight", weights, np.ones_like(weights), clusters)
     per_cluster = np.bincount(clusters, weights=weights)

@@ -41,9 +41,9 @@ def ratio_estimate(
     bias_bound: float = 0.0,
     span: float | None = None,
 ) -> Estimate:
-    """Returns the estimate sum(numerator) / sum(denominator) over rows [n]; with denominators 1, the mean over rows.
+    """Returns the estimate sum(numerator) / sum(denominator) of two arrays [n]; with denominators 1, their mean.
 
-    The value is NaN if the denominators sum to 0. `clusters` [n] are the numbers of the rows' clusters.
+    `clusters` [n] are the numbers of the rows' clusters, from 0. The value is NaN if the denominators sum to 0.
     """
     total = float(denominator.sum())
     if total == 0:
@@ -62,7 +62,11 @@ def from_row_influence(
     bias_bound: float = 0.0,
     span: float | None = None,
 ) -> Estimate:
-    """Returns an estimate with the influence of rows [n] summed by cluster, because only clusters are independent."""
+    """Returns an estimate of `value` with the influence of rows [n] summed by cluster.
+
+    `clusters` [n] are the rows' cluster numbers, from 0: only clusters are independent. `span` is the width of the
+    range of one row's term.
+    """
     sizes = np.bincount(clusters)
     per_cluster = np.bincount(clusters, weights=influence) * (len(sizes) / len(clusters))
     widest = None if span is None else span * float(sizes.max() / sizes.mean())

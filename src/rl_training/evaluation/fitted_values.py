@@ -23,12 +23,12 @@ def fit_values(
     fit: FitRewardModel = fit_ridge,
     rows: np.ndarray | None = None,
 ) -> tuple[Predict, ...]:
-    """Fits one model of action values for each step, from the last to the first, and returns them by step.
+    """Fits one model of action values for each step, from the last to the first; returns the models in order of steps.
 
-    This is fitted Q with a finite horizon (Ernst et al., 2005). A model is fitted to the reward plus the discounted
-    value of the next step, which `state_value` makes of the next model's values: their expectation over a policy's
-    probabilities gives the policy's values, their maximum those of the best policy. Only `rows` (bool [n], whole
-    episodes; None: all) are used; a step without rows has values 0.
+    This is fitted Q with a finite horizon (Ernst et al., 2005). A model maps features [m, d] to values [m, actions]. It
+    is fitted to the reward plus the discounted value of the next step, `state_value(row numbers [m], values)`. An
+    expectation over a policy's probabilities gives its values, the maximum those of the best policy. Only `rows` (bool
+    [n], whole episodes; None: all) are used; a step without rows has values 0.
     """
     times, continues = log.times, np.append(log.episodes[1:] == log.episodes[:-1], False)
     rows = np.ones(len(times), bool) if rows is None else rows

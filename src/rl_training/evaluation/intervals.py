@@ -80,7 +80,7 @@ def half_widths(
     resamples: int,
     seed: int,
 ) -> tuple[float, float]:
-    """Returns the distances from the value to the low and the high end of an interval; each leaves out `tail`."""
+    """Returns the distances from the value to the low and high end of an interval; `tail` is the chance beyond each."""
     error, influence = estimate.standard_error, estimate.influence
     if method == "bernstein":
         width = bernstein_width(estimate, tail, span)
@@ -129,7 +129,7 @@ def reach_above(
 
 
 def doubt_of(unseen: float, shown: float) -> float:
-    """Returns the influence whose square `shown`, a sum of squares, lacks to the square of `unseen`; at least 0."""
+    """Returns the square root of `unseen` squared minus `shown`, a sum of squared influences; 0 if that is negative."""
     return math.sqrt(max(unseen**2 - shown, 0.0))
 
 
@@ -159,10 +159,10 @@ def degrees_of_freedom(influence: np.ndarray, doubt: float = 0.0) -> int:
 
 
 def bernstein_width(estimate: Estimate, tail: float, span: float | None) -> float:
-    """Returns the half width by Theorem 4 of arXiv:0907.3740, for terms in a range of `span` (None: the estimate's).
+    """Returns half the width of an interval by Theorem 4 of arXiv:0907.3740, with terms in a range of width `span`.
 
-    Exact where clusters have one size; otherwise the mean size stands in for the expected one. Infinite for one
-    cluster; raises ValueError if there is no span.
+    None stands for the estimate's own span. Exact where clusters have one size; otherwise the mean size stands in for
+    the expected one. Infinite for one cluster; raises ValueError if there is no span.
     """
     width = estimate.span if span is None else span
     if width is None:
@@ -178,7 +178,7 @@ def bernstein_width(estimate: Estimate, tail: float, span: float | None) -> floa
 
 
 def studentized_draws(influence: np.ndarray, resamples: int, seed: int) -> np.ndarray:
-    """Returns [resamples] bootstrap draws of the mean over its standard error; clusters are drawn with replacement."""
+    """Returns bootstrap draws [resamples] of the mean of `influence` [clusters] divided by its standard error."""
     rng, count = np.random.default_rng(seed), len(influence)
     at_once = max(1, MAX_DRAWS_AT_ONCE // count)
     draws = []

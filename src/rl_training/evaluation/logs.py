@@ -210,9 +210,10 @@ def checked_actions(actions: np.ndarray, num_rows: int, num_actions: int) -> np.
 def checked_beside(
     actions: np.ndarray | None, rewards: np.ndarray | None, seen: np.ndarray | None, propensities: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Returns checked columns of the actions tried besides, by field name; {} if all three are None.
+    """Returns checked columns of the actions tried besides the drawn ones, by field name; {} if all three are None.
 
-    Raises ValueError if only some are given, or if they do not fit the propensities.
+    `actions` and `rewards` are [n], `seen` and `propensities` [n, actions]. Raises ValueError if only some are given,
+    or if they do not fit the propensities.
     """
     if actions is None and rewards is None and seen is None:
         return {}
@@ -307,7 +308,7 @@ def check_target(log: BanditLog, target: np.ndarray, name: str = "target") -> np
 
 
 def check_taken(name: str, values: np.ndarray, length: int, *, densities: bool, zero_allowed: bool) -> None:
-    """Raises ValueError unless `values` are `length` probabilities or, with `densities`, densities of taken actions.
+    """Raises ValueError unless `values` are `length` probabilities or, with `densities`, densities of logged actions.
 
     `name` is the argument's name in the message; 0 is accepted only with `zero_allowed`.
     """

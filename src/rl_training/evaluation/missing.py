@@ -27,10 +27,10 @@ def worst_case_interval(
 ) -> Interval:
     """Returns an interval of candidate minus baseline, doubly robust, that holds whatever the missing rewards were.
 
-    At the low end every missing reward is the end of the reward range that makes the difference smaller; at the high
-    end the other one (Manski's bounds). So it holds however missing depends on the reward. `missing` is bool [n];
-    `predictions` must come from a model that was fitted without those rows (`cross_fit(rows=~missing)`). Raises
-    ValueError if the log has no `reward_range`.
+    `candidate` and `baseline` [n, actions] are probabilities. At the low end every missing reward is the end of the
+    reward range that makes the difference smaller; at the high end the other one (Manski's bounds). `missing` is bool
+    [n]; `predictions` [n, actions] must come from a model fitted without those rows (`cross_fit(rows=~missing)`).
+    Raises ValueError if the log has no `reward_range`.
     """
     least, most = worst_case_estimates(log, candidate, baseline, predictions, missing)
     ends = [interval(end, method=method, level=level) for end in (least, most)]
@@ -40,9 +40,10 @@ def worst_case_interval(
 def worst_case_estimates(
     log: BanditLog, candidate: np.ndarray, baseline: np.ndarray | None, predictions: np.ndarray, missing: np.ndarray
 ) -> tuple[Estimate, Estimate]:
-    """Returns the estimates of candidate minus baseline with the missing rewards at their worst and at their best.
+    """Returns two estimates of candidate minus baseline: with missing rewards at their worst and at their best.
 
-    Without a baseline, they are of the candidate's own value. Raises ValueError if the log has no `reward_range`.
+    `missing` is bool [n]; probabilities and `predictions` are [n, actions]. Without a baseline, the estimates are of
+    the candidate's own value. Raises ValueError if the log has no `reward_range`.
     """
     if log.reward_range is None:
         raise ValueError("missing rewards have bounds only in a log with a reward_range: state what a reward can be")
@@ -61,7 +62,10 @@ def worst_case_estimates(
 
 
 def helps(tries: Tries, candidate: np.ndarray, baseline: np.ndarray | None) -> np.ndarray:
-    """Returns a bool [n]: True where the candidate is likelier than the baseline (None: 0) to take the tried action."""
+    """Returns a bool [n]: True where `candidate` [n, actions] is likelier than the baseline to take the tried action.
+
+    Without a baseline, any probability above 0 counts.
+    """
     return tries.of(candidate) > (0.0 if baseline is None else tries.of(baseline))
 
 
@@ -77,12 +81,19 @@ def with_rewards(log: BanditLog, missing: np.ndarray, drawn: np.ndarray, beside:
 
 
 def fill_missing(log: BanditLog, missing: np.ndarray, predictions: np.ndarray) -> BanditLog:
-    """Returns a copy of the log with predictions, clipped to the reward bounds, for rewards that were not seen."""
+    """Returns a copy of the log with predictions in place of rewards that were not seen.
+
+    Those are rows in `missing` (bool [n]) and NaN in `beside_rewards`. `predictions` are [n, actions], and are clipped
+    to the range of rewards.
+    """
     return with_rewards(log, missing, *(tries.of(predictions).clip(*log.reward_bounds) for tries in log.tries))
 
 
 def difference(log: BanditLog, candidate: np.ndarray, baseline: np.ndarray | None, predictions: np.ndarray) -> Estimate:
-    """Returns the doubly robust estimate of candidate minus baseline, or of the candidate if there is no baseline."""
+    """Returns the doubly robust estimate of candidate minus baseline, or of the candidate if there is no baseline.
+
+    All three arrays are [n, actions]: probabilities, and a model's rewards.
+    """
     ours = doubly_robust(log, candidate, predictions)
     return ours if baseline is None else paired_difference(ours, doubly_robust(log, baseline, predictions))
 
@@ -119,7 +130,10 @@ def worst_case_episodes(
 
 
 def too_few_p_values(log: BanditLog) -> np.ndarray:
-    """Returns [actions] the chance of so few tries, if the log has every decision drawn by its propensities."""
+    """Returns [actions] the chance of at most so many tries of each action, if decisions are drawn by the propensities.
+
+    By the normal approximation; a small chance says that tries are missing from the log.
+    """
     tried = sum(np.bincount(tries.actions, tries.made, log.propensities.shape[1]) for tries in log.tries)
     chances = log.chances.clip(max=1.0)
     return normal_tail(chances.sum(axis=0) - tried, (chances * (1 - chances)).sum(axis=0))
@@ -140,6 +154,9 @@ def missing_rate_p_values(actions: np.ndarray, missing: np.ndarray, num_actions:
 
 
 def normal_tail(distance: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    """Returns the normal chance of exceeding the mean by each distance; without variance, 1 up to 0 and 0 above."""
+    """Returns the normal chance of exceeding the mean by each `distance`, given its `variance`, of the same shape.
+
+    Without variance, 1 for distances up to 0 and 0 above.
+    """
     pairs = zip(distance, variance, strict=True)
     return np.array([NormalDist().cdf(-d / math.sqrt(v)) if v > 0 else float(d <= 0) for d, v in pairs])

@@ -87,9 +87,10 @@ def rank_by_terms(
     seed: int,
     returns: list[float],
 ) -> Ranking:
-    """Returns the candidates' ranking by the episode sums of a criterion; `returns` are their true returns, or empty.
+    """Returns a ranking of candidates by a criterion, from each candidate's terms, which are sums by episode.
 
-    Candidates whose value exceeds any discounted sum of the data's rewards are listed as `impossible`.
+    `returns` are the candidates' true returns, or empty. Candidates whose value exceeds any discounted sum of the
+    data's rewards are listed as `impossible`.
     """
     standing = compare(terms, higher_is_better=criterion != "td_error", level=level, seed=seed)
     found = ranked(names, standing, criterion, level, np.array(returns))
@@ -101,7 +102,10 @@ def rank_by_terms(
 
 
 def possible_values(rewards: np.ndarray, gamma: float) -> tuple[float, float]:
-    """Returns the smallest and largest discounted sum of such rewards, over episodes of any length; maybe infinite."""
+    """Returns the smallest and largest discounted sum of rewards in the range of the array; maybe infinite.
+
+    Episodes may have any length.
+    """
     least, most = min(float(rewards.min()), 0.0), max(float(rewards.max()), 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         bounds = np.nan_to_num(np.array([least, most]) / (1 - gamma), nan=0.0, posinf=np.inf, neginf=-np.inf)
@@ -109,7 +113,7 @@ def possible_values(rewards: np.ndarray, gamma: float) -> tuple[float, float]:
 
 
 def critic_terms(values: CriticValues, data: Dataset, criterion: Criterion, success: float) -> list[Term]:
-    """Returns the per-episode sums whose means give the criterion, from the values of a candidate's own critics.
+    """Returns the terms, sums by episode, whose means give the criterion: from a candidate's own critics, one or two.
 
     `success` is the share of episodes that "soft_opc" counts as successes. Raises ConfigError if all of them would be.
     """
@@ -139,13 +143,16 @@ def successes(returns: np.ndarray, share: float) -> np.ndarray:
 
 
 def first_states(values: np.ndarray, data: Dataset) -> Term:
-    """Returns the values [rows] of episodes' first states as a term: its mean is over episodes."""
+    """Returns the values of episodes' first states, from `values` [rows], as a term whose mean is over episodes."""
     first = values[data.episodes().start]
     return Term(first, np.ones_like(first))
 
 
 def ranked(names: list[str], standing: Standing, criterion: Criterion, level: float, truth: np.ndarray) -> Ranking:
-    """Returns the ranking of a standing; if true returns are given, with its rank correlation and regret."""
+    """Returns a ranking with the candidates' names in the order of a standing, and the candidates as good as the first.
+
+    If true returns [candidates] are given, it has their rank correlation with the scores, and the regret of the first.
+    """
     paths = tuple(names[index] for index in standing.order)
     as_good = tuple(path for path, (low, _) in zip(paths[1:], standing.differences[1:], strict=True) if low <= 0)
     found = Ranking(

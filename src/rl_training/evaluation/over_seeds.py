@@ -31,7 +31,7 @@ def bootstrap_interval(
     resamples: int = 2_000,
     seed: int = 0,
 ) -> tuple[float, float]:
-    """Returns the percentile bootstrap interval (low, high) of a statistic over runs."""
+    """Returns the percentile bootstrap interval (low, high) of a statistic of `scores`, one score per run."""
     return stratified_interval([scores], statistic, level=level, resamples=resamples, seed=seed)
 
 
@@ -43,7 +43,10 @@ def stratified_interval(
     resamples: int = 2_000,
     seed: int = 0,
 ) -> tuple[float, float]:
-    """Returns the bootstrap interval (low, high) of a statistic over all tasks' runs, redrawn within each task."""
+    """Returns the bootstrap interval (low, high) of a statistic over the runs of all tasks together.
+
+    `tasks` holds the scores of runs of each task; they are drawn again within the task.
+    """
     return percentiles([statistic(row) for row in redraw_tasks(tasks, resamples, seed)], level)
 
 
@@ -64,7 +67,10 @@ def performance_profile(
     resamples: int = 2_000,
     seed: int = 0,
 ) -> Profile:
-    """Returns the share of all tasks' runs that score above each threshold, with bootstrap intervals within tasks."""
+    """Returns the share of all tasks' runs that score above each threshold, with bootstrap intervals.
+
+    `tasks` holds the scores of runs of each task; they are drawn again within the task.
+    """
     runs = np.concatenate([np.asarray(task, dtype=np.float64) for task in tasks])
     drawn = redraw_tasks(tasks, resamples, seed)
     bands = [percentiles((drawn > threshold).mean(axis=1), level) for threshold in thresholds]
@@ -79,7 +85,8 @@ def performance_profile(
 class Improvement(NamedTuple):
     """The probability that a run of one method is better than a run of another, with its interval and p-value.
 
-    `p_value` is the share of resamples in which the probability is at most one half, as evidence against "no better".
+    `p_value` is the share of resamples, with one added, in which the probability is at most one half. A small one
+    speaks against "no better".
     """
 
     probability: float
@@ -109,7 +116,7 @@ def probability_of_improvement(
 
 
 def holm(p_values: Sequence[float], level: float = 0.05) -> list[bool]:
-    """Returns one bool per p-value: True if its claim holds, with a joint error of at most `level` (Holm, 1979)."""
+    """Returns one bool per p-value: True if it is significant, with a joint error of at most `level` (Holm, 1979)."""
     order = np.argsort(p_values, kind="stable")
     holds = [False] * len(p_values)
     for rank, index in enumerate(order):
@@ -126,12 +133,12 @@ def percentiles(draws: Sequence[float] | np.ndarray, level: float) -> tuple[floa
 
 
 def redraw(runs: np.ndarray, resamples: int, rng: np.random.Generator) -> np.ndarray:
-    """Returns bootstrap samples of some runs, drawn with replacement: [resamples, runs]."""
+    """Returns bootstrap samples [resamples, runs] of `runs` [runs], drawn with replacement."""
     return runs[rng.integers(len(runs), size=(resamples, len(runs)))]
 
 
 def redraw_tasks(tasks: Sequence[Sequence[float]], resamples: int, seed: int) -> np.ndarray:
-    """Returns bootstrap samples of all tasks' runs, each drawn within its task: [resamples, runs of all]."""
+    """Returns bootstrap samples [resamples, runs of all tasks] of the scores, each drawn within its task."""
     rng = np.random.default_rng(seed)
     return np.concatenate([redraw(np.asarray(task, dtype=np.float64), resamples, rng) for task in tasks], axis=1)
 

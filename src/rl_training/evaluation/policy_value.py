@@ -78,10 +78,10 @@ def evaluate_episodes(
 ) -> Report:
     """Returns a report on the expected return of a policy with probabilities `target` [n] of the logged actions.
 
-    With `values`, from other episodes, the doubly robust estimate answers; else the weighted per-decision one.
-    `moments`, from `ratio_moments` where the probabilities of all actions are known, let the diagnostics see weights
-    that were not drawn. The report holds a refusal if the weights support no estimate; an invalid argument raises
-    ValueError.
+    With `values` (Q of the logged actions [n] and V [n], fitted to other episodes), the doubly robust estimate answers;
+    else the weighted per-decision one. `moments` [n, 3], from `ratio_moments` where the probabilities of all actions
+    are known, let the diagnostics see weights that were not drawn. The report holds a refusal if the weights support no
+    estimate; an invalid argument raises ValueError.
     """
     estimates, found = episode_estimates(log, target, values), {"target": diagnose_episodes(log, target, moments)}
     estimator = estimator or default_estimator(values)

@@ -37,7 +37,7 @@ def compare(
     resamples: int = 2_000,
     seed: int = 0,
 ) -> Standing:
-    """Orders candidates by their score, the first of their terms or, if there are two, the first minus the second.
+    """Orders candidates by score: the first of their terms or, if there are two, the first minus the second.
 
     Intervals come from resamples of the episodes, the same for all candidates, so that what they have in common cancels
     in their differences. Errors of the scores themselves, such as a model's, are in no interval. Raises ValueError
@@ -69,7 +69,10 @@ def compare(
 
 
 def combine(sums: np.ndarray) -> np.ndarray:
-    """Returns scores [candidates, ...] of sums [candidates, terms, 2, ...]: the first mean minus any second one."""
+    """Returns the scores [candidates, ...]: each candidate's first mean, minus the second if there are two.
+
+    `sums` [candidates, terms, 2, ...] are numerators and denominators of the means.
+    """
     with np.errstate(invalid="ignore", divide="ignore"):
         means = sums[:, :, 0] / sums[:, :, 1]
     return means[:, 0] if means.shape[1] == 1 else means[:, 0] - means[:, 1]

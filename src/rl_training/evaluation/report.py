@@ -96,8 +96,9 @@ def build_report(
 ) -> Report:
     """Returns a report of the estimates, or a refusal without them if the diagnostics of a policy refuse.
 
-    A row for which the method is not defined, such as a Bernstein bound of a self-normalised estimate, gets an infinite
-    interval. Raises ValueError if no estimate has the name `estimator`.
+    `estimator` names the estimate that answers; `diagnostics` are by policy's name. A row for which the method is not
+    defined, such as a Bernstein bound of a self-normalised estimate, gets an infinite interval. Raises ValueError if no
+    estimate has the name `estimator`.
     """
     refusals = [f"{policy}: {found.refusal}" for policy, found in diagnostics.items() if found.refusal]
     if refusals:
@@ -121,7 +122,7 @@ def build_report(
 
 
 def finite(value: object) -> object:
-    """Returns a copy of nested values for JSON, with None in place of infinities and NaN."""
+    """Returns a copy of nested values, ready for JSON: None in place of infinities and NaN."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
@@ -132,7 +133,7 @@ def finite(value: object) -> object:
 
 
 def cells(row: EstimatorRow, *, chosen: bool) -> tuple[str, ...]:
-    """Returns the texts of one row's table cells; "*" marks the estimator that answers."""
+    """Returns the texts of the table cells of one row; "*" marks the chosen estimator, the one that answers."""
     numbers = (row.value, row.standard_error, row.low, row.high)
     return (f"{'*' if chosen else ' '} {row.estimator}", *(f"{number:.4f}" for number in numbers))
 

@@ -17,7 +17,10 @@ FitRewardModel = Callable[[np.ndarray, np.ndarray, np.ndarray, int], Predict]
 
 
 class Outcomes(NamedTuple):
-    """The known rewards of a log, one per entry, each with its row and action."""
+    """The known rewards of a log, one per entry, each with its row, its action and a flag.
+
+    The flag says that the reward was known whatever action was drawn.
+    """
 
     rows: np.ndarray
     actions: np.ndarray
@@ -51,10 +54,11 @@ def outcomes_of(log: BanditLog, usable: np.ndarray) -> Outcomes:
 def with_those_besides(
     log: BanditLog, rows: np.ndarray, beside_actions: np.ndarray, beside_rewards: np.ndarray
 ) -> Outcomes:
-    """Returns the rewards of actions drawn in `rows`, and all seen rewards of actions that were tried besides.
+    """Returns the rewards of actions drawn in `rows` (numbers), and the known rewards of actions tried besides.
 
-    An action that was sure to be drawn is known in its row whatever was tried besides. That is used only if no such
-    reward is missing: which ones are might depend on what was tried besides.
+    `beside_actions` and `beside_rewards` are [n], -1 and NaN where there is none. An action that was sure to be drawn
+    (propensity 1) is marked as known whatever was drawn, if `rows` are all rows: which rewards are missing might depend
+    on what was tried besides.
     """
     others = np.flatnonzero((beside_actions >= 0) & ~np.isnan(beside_rewards))
     sure = log.taken(log.propensities) == 1

@@ -83,9 +83,9 @@ def weighted_per_decision(log: EpisodeLog, target: np.ndarray) -> Estimate:
 
 
 def fitted_value(log: EpisodeLog, state_values: np.ndarray) -> Estimate:
-    """Estimates a policy's expected return by the mean of its given values [n] at the episodes' first states.
+    """Estimates a policy's expected return by the mean of `state_values` [n] over the episodes' first states.
 
-    The estimate is as right as the model behind the values.
+    They are the policy's own values; the estimate is as right as the model behind them.
     """
     first = np.flatnonzero(np.diff(log.episodes, prepend=-1))
     values = checked_column("state_values", state_values, len(log.rewards))[first]
@@ -113,7 +113,10 @@ def sequential_doubly_robust(
 
 
 def unseen_ends(log: EpisodeLog, ratios: np.ndarray, q: np.ndarray) -> Unseen | None:
-    """Returns [episodes] weighted residuals for the least and the largest last reward; None without a range."""
+    """Returns the terms [episodes] that the least and the largest last reward would add; None without a `reward_range`.
+
+    A term is a weight times (reward - Q); `ratios` and `q` are [episodes, longest].
+    """
     if log.reward_range is None:
         return None
     index, last = np.arange(len(q)), np.bincount(log.episodes) - 1

@@ -40,9 +40,9 @@ class Unseen:
     def typical(self, sizes: np.ndarray) -> float:
         """Returns the root mean square of a cluster's sum of large terms, over clusters in which one is tried; else 0.
 
-        Large is half of the largest size that the log is expected to try once, or more, and counts as at most this
-        size. So sizes that are hardly ever tried play no part, and the many small ones of often tried actions do not
-        hide the few large ones.
+        `sizes`, at least 0, are the terms of all possible tries. Large terms are at least half of the largest size that
+        the log is expected to try once, and count as at most this size. So sizes that are hardly ever tried play no
+        part, and the many small ones of often tried actions do not hide the few large ones.
         """
         place = np.nonzero(sizes * self.chance)
         if not len(place[0]):

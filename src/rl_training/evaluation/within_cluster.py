@@ -21,7 +21,7 @@ class Components(NamedTuple):
 def variance_components(
     residuals: np.ndarray, actions: np.ndarray, clusters: np.ndarray, num_actions: int
 ) -> Components:
-    """Estimates the components from the mean product of two rows' residuals, of one cluster or of one action in it.
+    """Estimates the components of variance from products of the residuals of two rows in one cluster, all arrays [n].
 
     Clusters count by their rows. Where rows of different actions agree almost always (`SHARED`), they may all report
     one outcome of the whole cluster, which depends on the row's own action: then no row says anything about another,
@@ -48,7 +48,7 @@ def variance_components(
 def action_sums(
     values: np.ndarray, actions: np.ndarray, clusters: np.ndarray, num_clusters: int, num_actions: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns two arrays [clusters, actions]: the sums and the counts of values by cluster and action."""
+    """Returns two arrays [clusters, actions]: the sums and counts of `values` by cluster and action, all [n]."""
     key, shape = clusters * num_actions + actions, (num_clusters, num_actions)
     total = num_clusters * num_actions
     return np.bincount(key, values, total).reshape(shape), np.bincount(key, minlength=total).reshape(shape)
@@ -65,9 +65,9 @@ def expected_residuals(
 ) -> np.ndarray:
     """Returns [n, actions] the best linear guess of every action's residual, from the cluster's earlier outcomes.
 
-    Outcomes have a residual, an action, the number of their row, and whether they come `first`: known in the row
-    whatever action is drawn, so that they count in their own row too. `clusters` [n] are of the rows. Outcomes of later
-    rows never count: an outcome that was there before the row's action was drawn leaves a correction by its propensity
+    Outcomes [m] have a residual, an action, the number of their row, and a bool `first`: known in the row whatever
+    action is drawn, so that they count in their own row too. `clusters` [n] are of the rows. Outcomes of later rows
+    never count: an outcome that was there before the row's action was drawn leaves a correction by its propensity
     unbiased, even where later rows depend on it (a retry after a failure).
     """
     sums, counts = earlier_sums(residuals, actions, rows, first, clusters, num_actions)
@@ -93,7 +93,8 @@ def earlier_sums(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns two arrays [n, actions]: sums and counts of the outcomes in earlier rows of the row's cluster.
 
-    Outcomes in `first` (bool) count in their own row, too.
+    Outcomes [m] have a value, an action and a row number, and `clusters` [n] are of the rows. Outcomes with `first`, a
+    bool, count in their own row, too.
     """
     order = np.argsort(clusters, kind="stable")
     is_start = np.diff(clusters[order], prepend=-1) != 0
@@ -109,5 +110,5 @@ def earlier_sums(
 
 
 def by_row(values: np.ndarray, actions: np.ndarray, rows: np.ndarray, num_rows: int, num_actions: int) -> np.ndarray:
-    """Returns the sums of values by row and action: [num_rows, actions]."""
+    """Returns the sums [num_rows, actions] of `values` [m] by their row numbers and actions."""
     return np.bincount(rows * num_actions + actions, values, num_rows * num_actions).reshape(num_rows, num_actions)
