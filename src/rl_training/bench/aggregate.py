@@ -12,9 +12,10 @@ THRESHOLDS = [number / 40 for number in range(61)]  # 0 to 1.5
 
 @dataclass(frozen=True)
 class Aggregate:
-    """The IQM, the optimality gap and the profile of normalised scores over several cells, with 95 % intervals.
+    """The IQM, the optimality gap and the profile of normalised scores over several benchmark tasks (cells).
 
-    The intervals come from bootstrap samples in which runs are drawn anew within their cell.
+    They have 95 % intervals, from bootstrap samples in which runs are drawn anew within their cell. A score of 0 is the
+    floor, the return of a policy that learns nothing; 1 is a published mean.
     """
 
     cells: int
@@ -40,7 +41,7 @@ class Aggregate:
 
 
 def aggregate(cells: Sequence[Sequence[float]]) -> Aggregate | None:
-    """Returns a summary of the normalised scores of every cell's runs; None if there are no cells."""
+    """Returns a summary of `cells`, the normalised scores of the runs of each benchmark task; None if it is empty."""
     if not cells:
         return None
     together = [score for scores in cells for score in scores]

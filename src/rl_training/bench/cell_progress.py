@@ -8,7 +8,10 @@ from types import TracebackType
 
 
 class CellProgress:
-    """A display on standard error of the measurement that begins; silent while one runs, so as not to disturb it."""
+    """A display on standard error of a benchmark's measurements: a bar on a terminal, else plain lines.
+
+    The bar is there only in its `with` block. It writes nothing while a measurement runs, so as not to disturb it.
+    """
 
     def __init__(self, cell: str, total: int, *, seconds_between_lines: float = 5.0) -> None:
         self.cell, self.total, self.seconds_between_lines = cell, total, seconds_between_lines
@@ -30,7 +33,7 @@ class CellProgress:
     def now(self, what: str) -> None:
         """Shows that a measurement begins, such as "sb3, repeat 2 of 7", and counts the one before as done.
 
-        Without a terminal, writes at most one line in `seconds_between_lines`.
+        Without a terminal or a `with` block, writes at most one line in `seconds_between_lines`.
         """
         if self.bar is not None:
             self.bar.update(self.task, completed=self.begun, description=f"{self.cell}: {what}", refresh=True)

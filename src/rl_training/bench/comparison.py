@@ -46,9 +46,9 @@ def compare(folder: Path, ours: str, other: str, limit: float) -> Comparison:
 
 
 def comparisons(folder: Path, names: list[str]) -> list[Comparison]:
-    """Returns comparisons of cells with the peer's cell of the same name, and of variants of DQN with DQN.
+    """Returns comparisons of benchmark cells: NAME with another library's NAME-sb3, and variants of DQN with DQN.
 
-    Pairs are left out if one of their cells has fewer than two seeds.
+    Both cells must be in `names`; pairs are left out if one has fewer than two seeds in `folder`.
     """
     pairs = [(name, f"{name}-sb3", 2.0) for name in names if f"{name}-sb3" in names]
     variants = [name for name in names if name.endswith("-cartpole-100k") and name != PLAIN]
@@ -58,5 +58,5 @@ def comparisons(folder: Path, names: list[str]) -> list[Comparison]:
 
 
 def better(found: list[Comparison]) -> list[bool]:
-    """Returns one bool per comparison: True if ours is better, with a joint error of at most 5 % (Holm)."""
+    """Returns one bool per comparison: True if ours is better, with a joint chance of error of at most 5 % (Holm)."""
     return holm([one.improvement.p_value for one in found])

@@ -13,9 +13,10 @@ FREE_SECTIONS = ("checkpoint.", "data.")
 
 
 def drift(cell: str, records: list[Record]) -> list[str]:
-    """Returns a text for each setting in which stored runs differ from the cell's config, such as "key old (now new)".
+    """Returns a text such as "key old (now new)" for each setting in which stored runs differ from their cell's config.
 
-    Settings that an old record lacks, and those that do not change what is learned, are not compared.
+    `cell` is the benchmark's name. Settings that an old record lacks, and those that do not change what is learned, are
+    not compared.
     """
     changed: dict[str, str] = {}
     for record in records:

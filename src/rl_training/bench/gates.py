@@ -18,7 +18,7 @@ POWER = 1.96 + 0.8416  # two-sided 5 %, power 80 %
 
 @dataclass(frozen=True)
 class Verdict:
-    """The results of a cell's seeds, compared with its gate and, if there is one, with a published result."""
+    """The results of a benchmark cell's seeds, the score they must reach (gate) and a published result, if any."""
 
     cell: str
     seeds: int
@@ -33,7 +33,10 @@ class Verdict:
 
     @property
     def met(self) -> bool | None:
-        """True if the gate (or, without one, the rule) is met and every seed learned something; None without both."""
+        """True if the mean score reaches the gate (without one: the rule from the published result); None without both.
+
+        Every seed must also have learned something.
+        """
         if self.gate is not None:
             return self.mean >= self.gate and not self.at_floor
         if self.rule is not None and self.measured is not None:
@@ -42,7 +45,7 @@ class Verdict:
 
 
 def judge(cell: str, records: list[Record]) -> Verdict:
-    """Returns the verdict on all stored runs of a cell."""
+    """Returns the verdict on all stored runs of a benchmark cell, at least one; `records` are their dicts."""
     scores = scores_of(records)
     baseline = BASELINES.get(cell)
     rule = measured = None
@@ -70,14 +73,18 @@ def threshold(baseline: Baseline, seeds: int) -> float:
 
 
 def reached_blindly(floor: Floor) -> float:
-    """Returns the score that 99 of 100 evaluations of a policy that ignores observations stay below."""
+    """Returns the score that 99 of 100 evaluations of a policy that ignores observations stay below.
+
+    An evaluation is the mean return of 10 episodes.
+    """
     return floor.mean + ONE_PERCENT * floor.std / math.sqrt(EVALUATED)
 
 
 def normalised(cell: str, records: list[Record]) -> list[float] | None:
-    """Returns runs' scores on a scale with the floor at 0, the published mean (else the gate) at 1; None without both.
+    """Returns one score per run on a scale with the floor at 0 and the published mean (else the gate) at 1.
 
-    If the published mean is of training episodes, the runs' training returns are taken, otherwise their scores.
+    None if one end is missing. If the published mean is of training episodes, the runs' training returns are taken,
+    otherwise their scores.
     """
     baseline, floor = BASELINES.get(cell), FLOORS.get(environment_of(records[0]))
     one = baseline.mean if baseline else LEARNING[cell].gate if cell in LEARNING else None
@@ -89,7 +96,10 @@ def normalised(cell: str, records: list[Record]) -> list[float] | None:
 
 
 def detectable(seeds: int) -> float:
-    """Returns the difference of two methods, in standard deviations, that so many seeds each find 4 times out of 5."""
+    """Returns the difference of two methods, in standard deviations, that so many seeds each find 4 times out of 5.
+
+    The test is two-sided, at 5 %.
+    """
     return POWER * math.sqrt(2 / seeds)
 
 

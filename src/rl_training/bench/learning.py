@@ -43,7 +43,7 @@ class Evaluations(Callback):
 
 
 def choose_cells(suite: str, cells: Sequence[str]) -> list[str]:
-    """Returns the named cells or, if none are named, those of the suite; raises ValueError for an unknown name."""
+    """Returns the names in `cells` or, if it is empty, those of the suite; raises ValueError for an unknown name."""
     unknown = [name for name in cells if name not in LEARNING]
     if unknown:
         raise ValueError(f"--cells {unknown[0]!r} is not known: use {', '.join(LEARNING)}")
@@ -66,9 +66,10 @@ def parse_seeds(text: str) -> list[int]:
 
 
 def frozen_config(name: str, seed: int, settings: Sequence[str] = ()) -> RunConfig:
-    """Returns the config of a cell's preset with the cell's overrides, then `settings`, such as "algorithm.gamma=0.9".
+    """Returns the config of a benchmark cell: its preset, the cell's overrides, then `settings`.
 
-    All cells get the same evaluations: 10 episodes, at every 20th of the budget.
+    A setting is text such as "algorithm.gamma=0.9". All cells get the same evaluations: 10 episodes, at every 20th of
+    the budget.
     """
     cell = LEARNING[name]
     values = load_config_values(cell.preset)
@@ -81,7 +82,7 @@ def frozen_config(name: str, seed: int, settings: Sequence[str] = ()) -> RunConf
 
 
 def override(values: dict, assignment: str) -> dict:
-    """Returns the values with one change such as "env.n_envs=2"; a key without a dot replaces a whole section."""
+    """Returns config data with one change such as "env.n_envs=2"; a key without a dot replaces a whole section."""
     key, _, text = assignment.partition("=")
     return apply_override(values, assignment) if "." in key else values | {key: parse_yaml(text)}
 
@@ -89,7 +90,7 @@ def override(values: dict, assignment: str) -> dict:
 def run_one(
     name: str, seed: int, folder: Path, settings: Sequence[str] = (), say: Callable[[str], None] = print
 ) -> None:
-    """Trains one seed of a cell and writes its record as JSON in the folder; does nothing if the record exists.
+    """Trains one seed of a benchmark cell and writes its record to a JSON file in `folder`, unless that exists.
 
     `settings` are changes to the cell's config; `say` gets one line about the result.
     """
@@ -133,10 +134,10 @@ def run_one(
 def run_peer(
     name: str, peer: str, seeds: Sequence[int], folder: Path, given: Mapping[str, Path], say: Callable[[str], None]
 ) -> None:
-    """Trains a cell's seeds by another library, in processes that write the records; skips seeds with a record.
+    """Trains a benchmark cell's seeds by another library, `peer`, in processes that write the records to `folder`.
 
-    Failures are said (`say`), not raised. `given` are interpreters by peer's name; without one an environment is
-    installed.
+    Seeds with a record are skipped. Failures are passed to `say`, not raised. `given` are interpreters by library's
+    name; without one an environment is installed.
     """
     cell = read_json(SCRIPTS / f"{peer}_learn.json").get(name)  # our preset in its words
     if cell is None:

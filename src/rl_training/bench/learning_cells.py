@@ -8,7 +8,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class LearningCell:
-    """A preset with changes to it, the gate that the mean score over seeds must reach, and a published result."""
+    """A benchmark of learning: a preset with changes, a score that the mean of seeds must reach, a published result."""
 
     preset: str
     gate: float | None

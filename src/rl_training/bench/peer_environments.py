@@ -31,7 +31,7 @@ SCRIPTS = Path(__file__).parents[3] / "benchmarks" / "peers"  # in a checkout, n
 
 
 class PeerUnavailableError(ValueError):
-    """An error for a peer, another library, that cannot be measured on this machine; the message is the reason."""
+    """An error for a peer (another library) that cannot be measured on this machine; the message is the reason."""
 
 
 def parse_peers(text: str, known: Collection[str] = tuple(PEERS)) -> list[str]:

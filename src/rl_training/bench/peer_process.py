@@ -42,7 +42,7 @@ class Peer:
         self.versions = self.read()
 
     def read(self) -> dict:
-        """Waits for the process's next answer and returns it; raises PeerUnavailableError if there is none.
+        """Waits for the process's next line and returns its JSON mapping; raises PeerUnavailableError if there is none.
 
         The process is killed if it gives no answer within `limit` seconds, or if the wait is interrupted.
         """

@@ -16,7 +16,10 @@ COLUMNS = 4
 
 
 def speed_plot(results: dict[str, dict]) -> str | None:
-    """Returns an SVG of our speed over each peer's, on a logarithmic scale, with ranges; None if there are no peers."""
+    """Returns an SVG of our speed divided by each peer's, on a logarithmic scale, with ranges; None without such rows.
+
+    `results` are the rows of `speed.json` by name.
+    """
     rows = [(name, r) for name, r in results.items() if "ratio_median" in r]
     if not rows:
         return None
@@ -40,9 +43,9 @@ def speed_plot(results: dict[str, dict]) -> str | None:
 
 
 def interval_plot(verdicts: list[Verdict], scales: dict[str, list[float]]) -> str | None:
-    """Returns an SVG of every run on the scale from floor (0) to published mean or gate (1); None without runs.
+    """Returns an SVG of all runs on a scale from floor (0) to published mean or gate (1); None without runs.
 
-    `scales` holds the normalised scores of the runs by cell.
+    `scales` holds the scores of the runs on this scale by cell; the verdicts give the order and the color.
     """
     rows = [(verdict, scales[verdict.cell]) for verdict in verdicts if verdict.cell in scales]
     if not rows:
@@ -77,7 +80,10 @@ def profile_plot(profile: Profile) -> str:
 
 
 def curves_plot(cells: dict[str, list[Record]]) -> str | None:
-    """Returns an SVG of every cell's evaluations, as mean and range over seeds; None if there are no cells."""
+    """Returns an SVG of the evaluations during training in each cell, as mean and range over seeds.
+
+    `cells` are records of runs by cell's name; without any the result is None.
+    """
     if not cells:
         return None
     rows = math.ceil(len(cells) / COLUMNS)

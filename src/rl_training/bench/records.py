@@ -22,7 +22,10 @@ def read_json(path: Path) -> dict:
 
 
 def read_cell(folder: Path, cell: str) -> list[Record]:
-    """Returns the stored runs of a cell, in the order of their files' names; raises ValueError if one is damaged."""
+    """Returns the stored runs of a benchmark cell, one dict each, sorted by file; raises ValueError if one is damaged.
+
+    Without runs, the list is empty.
+    """
     return [read_json(path) for path in sorted((folder / cell).glob("seed*.json"))]
 
 
@@ -35,7 +38,10 @@ def scores_of(records: list[Record]) -> list[float]:
 
 
 def mean_training_return(records: list[Record]) -> float:
-    """Returns the mean return of each run's last 100 training episodes; NaN if all learned from data alone."""
+    """Returns the mean of the runs' mean returns in their last 100 training episodes.
+
+    Runs that learned from data alone have none; the result is NaN if all did.
+    """
     found = [r["training_return_last_100"] for r in records if r["training_return_last_100"] is not None]
     return statistics.fmean(found) if found else math.nan
 

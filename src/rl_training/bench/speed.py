@@ -37,7 +37,7 @@ Measure = Callable[[int], float]  # steps per second over so many steps
 
 
 def choose_cells(suite: str, cells: Sequence[str]) -> list[str]:
-    """Returns the named cells or, if none are named, those of the suite.
+    """Returns the names in `cells` or, if it is empty, the benchmark cells of the suite.
 
     Raises ValueError for an unknown name, or if a cell needs a GPU and there is none.
     """
@@ -60,10 +60,10 @@ def run(
     given: Mapping[str, Path] | None = None,
     say: Callable[[str], None] = print,
 ) -> dict[str, dict]:
-    """Measures cell after cell and returns all rows by name, those of cells measured earlier included.
+    """Measures the cells and returns a dict of results for each row's name, those of `speed.json` in `out` included.
 
-    After each cell, `speed.json` and `speed.md` in `out` are written with all rows so far. `given` are interpreters by
-    peer's name; `say` gets a line for each row.
+    After each cell, `speed.json` and `speed.md` are written with all rows so far. `peers` are libraries to compare
+    with, `given` their interpreters by name; `say` gets a line for each row.
     """
     out.mkdir(parents=True, exist_ok=True)
     results: dict[str, dict] = read_json(out / FILE) if (out / FILE).exists() else {}
@@ -128,7 +128,10 @@ def row_name(cell: str, peer: str) -> str:
 
 
 def run_cell(name: str, cell: SpeedCell, pythons: Pythons, *, repeats: int, limit: float) -> dict[str, dict]:
-    """Measures a cell and returns one row for every peer, by row's name; a single row of ours if there is no peer."""
+    """Measures a cell and returns a dict of results for each peer, by row's name; one of ours alone without peers.
+
+    `pythons` are interpreters by peer's name; a peer that fails has the reason as its result.
+    """
     work = cell.work | {"threads": cell.threads} | ({"whole": True} if cell.whole else {})
     agent = None if cell.whole else build_ours(work | cell.ours)
     ours = partial(measure_whole, work | cell.ours) if agent is None else partial(measure_ours, agent)
@@ -168,7 +171,7 @@ def run_cell(name: str, cell: SpeedCell, pythons: Pythons, *, repeats: int, limi
 def start_peer(
     name: str, python: Path | PeerUnavailableError, work: dict, warm_up: int, limit: float
 ) -> Peer | PeerUnavailableError:
-    """Returns a peer's process that has taken its warm-up, or the error that says why there is none."""
+    """Returns the process of another library after its warm-up steps, or the error that says why there is none."""
     if isinstance(python, PeerUnavailableError):
         return python
     try:
@@ -182,9 +185,9 @@ def start_peer(
 def alternate(
     ours: Measure, peers: dict[str, Peer | PeerUnavailableError], steps: int, repeats: int, progress: CellProgress
 ) -> dict[str, list[tuple[float, float]]]:
-    """Returns pairs of our speed and the peer's for each peer, measured in turn, in steps per second.
+    """Returns pairs (our speed, the peer's) by peer's name, in steps per second, measured in turn `repeats` times.
 
-    A peer that fails is replaced by its error in `peers`, which is changed in place.
+    A peer that fails is replaced by its error in `peers`, which is changed in place, and is not measured again.
     """
     speeds: dict[str, list[tuple[float, float]]] = {peer: [] for peer in peers}
     for repeat in range(1, repeats + 1):

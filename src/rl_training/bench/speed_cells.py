@@ -59,7 +59,7 @@ TAXI = {"algorithm": "DQN", "env": "Taxi-v4", "n_envs": 1}  # 500 inputs: which 
 
 @dataclass(frozen=True)
 class SpeedCell:
-    """A measurement of speed: settings that all libraries share, settings of ours alone, and the numbers of steps.
+    """A plan of a speed measurement: settings that all libraries share, settings of ours alone, and numbers of steps.
 
     Where there is no environment, steps are updates.
     """
@@ -75,7 +75,7 @@ class SpeedCell:
 
 @dataclass(frozen=True)
 class OptionCell:
-    """A measurement of our own work, done with an option and without it.
+    """A plan of a measurement of our own speed with an option and without it.
 
     For prioritised replay both buffers of a million rows are first filled to the last row by random steps through the
     same environment, so that draws and new priorities fall on memory that is not in the cache. Then both learn for a
@@ -91,7 +91,7 @@ class OptionCell:
 def on_gpu(
     n_envs: int, n_steps: int, minibatches: int, wanted: tuple[float, ...], precision: str = "tf32"
 ) -> SpeedCell:
-    """Returns a cell of PPO on native CartPole with 4 epochs per rollout, all of it on the GPU.
+    """Returns a plan to measure PPO on native CartPole with 4 epochs per rollout, all of it on the GPU.
 
     `wanted` are the speeds that it must, should and may reach, in steps per second.
     """

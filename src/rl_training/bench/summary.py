@@ -19,7 +19,7 @@ from rl_training.experiment.run_directory import write_atomically
 
 @dataclass(frozen=True)
 class Summary:
-    """Verdicts, comparisons and aggregate of stored runs, as `bench learn` shows them in the end."""
+    """Verdicts, comparisons and aggregate of stored benchmark runs, as `bench learn` shows them in the end."""
 
     verdicts: list[Verdict]
     missing: list[str]  # cells without a run
@@ -30,7 +30,7 @@ class Summary:
 
     @property
     def passed(self) -> bool:
-        """True if every cell has runs and no gate is missed, a missing gate counting as met."""
+        """True if every cell has runs and no cell misses the score that it must reach; a cell without one passes."""
         return not self.missing and all(verdict.met is not False for verdict in self.verdicts)
 
     @property
@@ -68,7 +68,10 @@ class Summary:
 
 
 def summarise(folder: Path, cells: Sequence[str]) -> Summary:
-    """Returns the verdicts of the chosen cells, and their comparisons with stored cells of peers and of DQN."""
+    """Returns a summary of the runs in `folder` of the chosen cells, with comparisons and the cells without runs.
+
+    Comparisons are with stored cells of other libraries, and of variants of DQN with DQN.
+    """
     stored = stored_cells(folder)
     present = [name for name in cells if name in stored]
     records = {name: read_cell(folder, name) for name in present}

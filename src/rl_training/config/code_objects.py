@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 def by_name(settings: dict) -> dict:
-    """Returns a copy of an algorithm's settings, with an `encoder` class or function registered and named instead.
+    """Returns a copy of an algorithm's settings; an `encoder` class or function is registered and replaced by its name.
 
     Text and None stay as they are. Raises ConfigError if `encoder` is a finished module or cannot be called.
     """

@@ -29,7 +29,7 @@ def config_from_keywords(name: str, env_id: str, keywords: dict[str, object]) ->
 
 
 def keyword_homes(name: str, store: object = None) -> dict[str, str]:
-    """Returns a mapping from every keyword that algorithm `name` takes, aliases included, to its section.
+    """Returns the section of every keyword that algorithm `name` takes, aliases included, by keyword.
 
     `store` names the experience store whose settings count; None means the algorithm's usual one.
     """

@@ -8,7 +8,7 @@ from rl_training.experience import ReplaySettings, RolloutSettings
 
 
 def each(table: dict[str, str]) -> dict[str, str]:
-    """Returns the table with each key that holds several names, separated by spaces, split into one entry per name."""
+    """Returns a table with one entry per name, where a key of the given one may hold several, separated by spaces."""
     return {name: text for names, text in table.items() for name in names.split()}
 
 

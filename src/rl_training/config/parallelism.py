@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def check_sampling(config: RunConfig) -> None:
-    """Raises ConfigError if samplers cannot step a run's environments, or its method cannot correct for `sampling.lag`.
+    """Raises ConfigError if other processes cannot step the run's environments, or the method allows no lag.
 
-    Only for a config with `sampling.uses_samplers`.
+    Call it only for a config with `sampling.uses_samplers`.
     """
     sampling, env = config.sampling, config.env
     asked = next(
@@ -70,9 +70,9 @@ def nearest_divisor(number: int, wanted: int) -> int:
 
 
 def with_more_envs(config: RunConfig, parts: int) -> str:
-    """Returns text such as "env.n_envs=8 and experience.n_steps=64", settings that `parts` processes share equally.
+    """Returns advice such as "env.n_envs=8 and experience.n_steps=64": settings that `parts` processes share equally.
 
-    `env.n_envs` is raised to the next multiple of `parts`, and lengths and gradient steps follow it.
+    `env.n_envs` is raised to the next multiple of `parts`; rollout length and gradient steps are changed to fit.
     """
     wanted = -(-config.env.n_envs // parts) * parts
     length, times = config.experience.with_envs(config.env.n_envs, wanted)
@@ -85,9 +85,9 @@ def with_more_envs(config: RunConfig, parts: int) -> str:
 
 
 def check_shares(config: RunConfig, algorithm: Algorithm, ranks: int) -> None:
-    """Raises ConfigError if several ranks cannot share a run's environments and batches equally or use its settings.
+    """Raises ConfigError if `ranks` processes that learn together cannot share a run's environments and batches.
 
-    Does nothing for one rank.
+    The same holds for settings that are for one process. Does nothing for one rank.
     """
     if ranks == 1:
         return

@@ -86,7 +86,7 @@ class RunConfig:
 
     @property
     def needs(self) -> Needs:
-        """Returns the kind of experience that the algorithm learns from, and its defaults for settings of it."""
+        """Returns a `Needs`: the kind of experience that the algorithm learns from, and its defaults for that."""
         return self.algorithm.needs
 
     @property
@@ -105,7 +105,8 @@ class RunConfig:
     def envs_by_key(self) -> dict[str, EnvConfig]:
         """Returns the settings of the environments in which the run takes env steps, by `PhaseConfig.env_key`.
 
-        The key "" stands for section env; the mapping is empty for a run that learns from data alone.
+        The key is a phase's changes as text and "" stands for section env; the mapping is empty for a run from data
+        alone.
         """
         all_of_them = self.environments
         found = {p.env_key: all_of_them[f"phases[{i}].env"] for i, p in enumerate(self.phases) if p.env_steps}
@@ -240,7 +241,7 @@ def parse_method(values: dict) -> tuple[str, AlgorithmConfig, ExperienceSettings
 def missing(name: str, about: object) -> str:
     """Returns advice about an unknown algorithm: what to install, or the most similar name.
 
-    `about` is that section of the config's data; its `algorithm_from` names the package that had the algorithm.
+    `about` is the section `about` of the config's data; its `algorithm_from` names the package that had the algorithm.
     """
     came_from = about.get("algorithm_from") if isinstance(about, dict) else None
     if came_from is None:
@@ -251,10 +252,10 @@ def missing(name: str, about: object) -> str:
 
 
 def with_default_budget(values: dict, phases: tuple[PhaseConfig, ...], *, only_data: bool) -> dict:
-    """Returns config data with the totals in section `training` that it leaves out.
+    """Returns config data with the totals in section `training` filled in that it leaves out.
 
-    With phases, they are the sums of the phases' budgets; without, `total_timesteps` is 0 if there is a dataset or the
-    method learns from `only_data`. Totals that are given stay.
+    With phases, they are the sums of the phases' budgets; without, `total_timesteps` is 0 if there is a dataset or
+    `only_data` says that the method has no use for env steps. Totals that are given stay.
     """
     training, data = (values.get(key) or {} for key in ("training", "data"))
     if phases and isinstance(training, dict):

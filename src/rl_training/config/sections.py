@@ -117,7 +117,7 @@ class CheckpointConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingConfig:
-    """Settings of samplers, the processes that step environments: their number, engine, lag and replacement.
+    """Settings of samplers, processes that step environments: their number, engine, lag and replacement.
 
     Only `lag` changes what is learned; the other settings may change when a run is resumed.
     """

@@ -35,9 +35,10 @@ NETWORKS = (("rl_training.models",), (nn.Module,))
 
 @dataclass(frozen=True)
 class Trust:
-    """The permission of a config to run code: any code if it is the user's own, `packages` if it is from file `source`.
+    """The permission of a config to run code: any code, or that of `packages` if it is from the file `source`.
 
-    A config from a file may also name code of this package, and code that was passed or registered in this process.
+    Without `source`, it is the user's own. A config from a file may also name code of this package, and code that was
+    passed or registered in this process.
     """
 
     source: Path | None = None  # the file that holds the config
@@ -143,7 +144,10 @@ def packages_of(config: RunConfig) -> list[str]:
 
 
 def remember(config: RunConfig) -> None:
-    """Adds the code that the user's own config names to the names that files may use in this process."""
+    """Adds all code that a config names to the code that configs from files may name in this process.
+
+    The config must be the user's own.
+    """
     NAMED.update(names_in(config))
 
 
