@@ -15,7 +15,7 @@ PLAIN = "dqn-cartpole-100k"
 
 @dataclass(frozen=True)
 class Comparison:
-    """The difference of two cells' mean scores, its standard error, and the probability that the first is better."""
+    """The difference of two benchmark cells' mean scores, its standard error, the chance that the first is better."""
 
     ours: str
     other: str

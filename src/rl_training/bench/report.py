@@ -17,7 +17,10 @@ from rl_training.experiment.run_directory import write_atomically
 
 
 def write_report(results: Path, out: Path) -> None:
-    """Writes the stored results as one HTML page to `out`; raises ValueError if there are none or writing fails."""
+    """Writes the benchmark results of folder `results` as one HTML page to `out`.
+
+    Raises ValueError if there are none or writing fails.
+    """
     parts = [*speed_part(results), *learning_part(results / "learning")]
     if not parts:
         raise ValueError(f"{results} holds no results: run `rl-training bench speed` or `bench learn` first")

@@ -101,7 +101,10 @@ def build_ours(work: dict) -> Agent:
 
 
 def measure_ours(agent: Agent, num_steps: int) -> float:
-    """Trains the agent and returns env steps per second or, if it learns from data alone, updates per second."""
+    """Trains the agent for `num_steps`; returns env steps per second.
+
+    If it learns from data alone, the steps are updates.
+    """
     if agent.config.env.id == NO_ENV:
         steps, updates = None, num_steps
     else:

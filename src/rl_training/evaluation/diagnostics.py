@@ -24,7 +24,7 @@ WAYS_OUT = "log more, let the logging policy explore more where the two differ, 
 
 @dataclass(frozen=True, kw_only=True)
 class Diagnostics:
-    """Statistics of the importance weights of a policy on a log."""
+    """Statistics of the importance weights of a policy on a log, and the refusal or warnings that follow from them."""
 
     num_rows: int
     """Decisions, or episodes."""

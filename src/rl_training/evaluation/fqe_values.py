@@ -37,7 +37,10 @@ class FittedQ(NamedTuple):
 
 
 def fit_q(target: TargetPolicy, data: Dataset, updates: int, seed: int) -> FittedQ:
-    """Fits the policy's Q function to the data, for `updates` updates, and returns its values at every row."""
+    """Fits the policy's Q function to the data and returns its values at every row and the value of the policy.
+
+    `updates` is the number of updates; `seed` gives the random numbers.
+    """
     q, v = values_of(fit(target, data, updates, seed), data)
     return FittedQ(q, v, float(v[data.episodes().start].mean()))
 

@@ -84,7 +84,7 @@ class BanditLog:
 
     @property
     def tries(self) -> list[Tries]:
-        """The drawn actions with their rewards and, if there are any, the actions tried besides with theirs."""
+        """The drawn actions with their rewards, one `Tries` in a list; a second holds any actions tried besides."""
         every = [Tries(np.ones(len(self.actions), bool), self.actions, self.rewards)]
         if self.beside_actions is not None and self.beside_rewards is not None:
             made = self.beside_actions >= 0
@@ -103,7 +103,7 @@ class BanditLog:
 
     @property
     def cluster_index(self) -> np.ndarray:
-        """The number of each row's cluster, from 0: [n]."""
+        """The numbers [n] of the rows' clusters, counted from 0."""
         assert self.clusters is not None
         return self.clusters
 
@@ -158,7 +158,7 @@ class EpisodeLog:
 
     @property
     def cluster_index(self) -> np.ndarray:
-        """The number of each episode's cluster, from 0: [episodes]."""
+        """The numbers [episodes] of the episodes' clusters, counted from 0."""
         assert self.clusters is not None
         return self.clusters[np.flatnonzero(np.diff(self.episodes, prepend=-1))]
 
@@ -181,9 +181,9 @@ class EpisodeLog:
 
 
 def checked_column(name: str, values: np.ndarray, length: int | None = None) -> np.ndarray:
-    """Returns the values as floats [rows]; raises ValueError if there are none, if one is not finite, or by the length.
+    """Returns the values as floats [rows]; raises ValueError if there are none or one is not finite.
 
-    `length` is the number of rows that is wanted (None: any); `name` is the column's name in messages.
+    Also if their number is not `length` (None: any number). `name` is the column's name in messages.
     """
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1:
@@ -278,7 +278,10 @@ def check_propensities(probabilities: np.ndarray, actions: np.ndarray) -> None:
 
 
 def check_distribution(name: str, probabilities: np.ndarray, *, unknown_allowed: bool) -> None:
-    """Raises ValueError unless every row is a distribution; with `unknown_allowed`, NaN may stand for some entries."""
+    """Raises ValueError unless every row of `probabilities` [n, actions] is a distribution.
+
+    With `unknown_allowed`, NaN may stand for some entries.
+    """
     unknown = np.isnan(probabilities)
     inside = (probabilities >= 0) & (probabilities <= 1) | (unknown if unknown_allowed else False)
     if len(bad := np.argwhere(~inside)):

@@ -70,9 +70,9 @@ def helps(tries: Tries, candidate: np.ndarray, baseline: np.ndarray | None) -> n
 
 
 def with_rewards(log: BanditLog, missing: np.ndarray, drawn: np.ndarray, beside: np.ndarray | None = None) -> BanditLog:
-    """Returns a copy of the log with `drawn` [n] for missing rewards and `beside` [n] for NaN in `beside_rewards`.
+    """Returns a copy of the log with `drawn` [n] for the rewards in `missing` (bool [n]).
 
-    Without `beside`, the rewards of actions that were tried besides stay.
+    `beside` [n] stands for NaN in `beside_rewards`; without it, those stay as they are.
     """
     filled = replace(log, rewards=np.where(missing, drawn, log.rewards))
     if beside is None or log.beside_rewards is None:
@@ -142,7 +142,7 @@ def too_few_p_values(log: BanditLog) -> np.ndarray:
 def missing_rate_p_values(actions: np.ndarray, missing: np.ndarray, num_actions: int) -> np.ndarray:
     """Returns [actions] p-values of the gap between an action's share of missing rewards and the other actions' share.
 
-    `missing` is bool [n]; the tests are two-sided, by the normal approximation.
+    `actions` [n] are the drawn ones, `missing` is bool [n]; the tests are two-sided, by the normal approximation.
     """
     count = np.bincount(actions, minlength=num_actions)
     gaps = np.bincount(actions, missing, num_actions)

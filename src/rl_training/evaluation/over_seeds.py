@@ -144,6 +144,9 @@ def redraw_tasks(tasks: Sequence[Sequence[float]], resamples: int, seed: int) ->
 
 
 def wins(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Returns [resamples] the share of pairs of runs that `a` [resamples, runs] wins against `b`; ties count half."""
+    """Returns [resamples] the share of pairs of runs that `a` wins against `b`; ties count half.
+
+    Both are [resamples, runs], with a number of runs of their own.
+    """
     difference = a[:, :, None] - b[:, None, :]
     return ((difference > 0) + 0.5 * (difference == 0)).mean(axis=(1, 2))

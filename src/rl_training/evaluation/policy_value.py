@@ -117,7 +117,10 @@ def compare_episodes(
 
 
 def bandit_estimates(log: BanditLog, target: np.ndarray, predictions: np.ndarray) -> list[Estimate]:
-    """Returns the estimate of every one-step estimator, in a fixed order."""
+    """Returns the estimate of every one-step estimator, in a fixed order.
+
+    `target` [n, actions] are the policy's probabilities, `predictions` [n, actions] a model's rewards.
+    """
     return [
         bandit.direct_method(log, target, predictions),
         bandit.inverse_propensity(log, target),
@@ -128,7 +131,10 @@ def bandit_estimates(log: BanditLog, target: np.ndarray, predictions: np.ndarray
 
 
 def episode_estimates(log: EpisodeLog, target: np.ndarray, values: Values | None = None) -> list[Estimate]:
-    """Returns the estimate of every sequential estimator; fitted Q and the doubly robust one only with `values`."""
+    """Returns the estimate of every sequential estimator; fitted Q and the doubly robust one only with `values`.
+
+    `target` [n] are the policy's probabilities of the logged actions, `values` its Q of these and its V, [n] each.
+    """
     estimates = [
         sequential.trajectory_importance_sampling(log, target),
         sequential.weighted_importance_sampling(log, target),
@@ -145,10 +151,10 @@ def episode_estimates(log: EpisodeLog, target: np.ndarray, values: Values | None
 
 
 def default_estimator(values: Values | None) -> str:
-    """Returns the estimator that answers by default: "sequential DR" with values, else "weighted per-decision IS"."""
+    """Returns the name of the estimator that answers: "sequential DR" with values, else "weighted per-decision IS"."""
     return "weighted per-decision IS" if values is None else "sequential DR"
 
 
 def paired(candidate: list[Estimate], baseline: list[Estimate]) -> list[Estimate]:
-    """Returns candidate minus baseline for every estimator; both lists must have the same order."""
+    """Returns the candidate's minus the baseline's estimate for every estimator; both lists have the same order."""
     return [paired_difference(ours, theirs) for ours, theirs in zip(candidate, baseline, strict=True)]

@@ -139,7 +139,10 @@ def cells(row: EstimatorRow, *, chosen: bool) -> tuple[str, ...]:
 
 
 def table(lines: Sequence[Sequence[str]]) -> list[str]:
-    """Returns the lines of a text table with aligned columns, the first to the left and the others to the right."""
+    """Returns the lines of a text table with aligned columns; `lines` are the texts of the cells, row by row.
+
+    The first column is aligned to the left, the others to the right.
+    """
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     return [
         "  ".join([line[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(line[1:], widths[1:], strict=True))])

@@ -32,7 +32,7 @@ class Outcomes(NamedTuple):
 
 
 def outcomes_of(log: BanditLog, usable: np.ndarray) -> Outcomes:
-    """Returns the rewards of rows in `usable` (bool [n]), and rewards of other actions that are known in any row.
+    """Returns the rewards of drawn actions in rows of `usable` (bool [n]), and other known rewards of any row.
 
     A known reward whose action was also drawn counts once.
     """
@@ -119,7 +119,7 @@ def taken(values: np.ndarray, actions: np.ndarray) -> np.ndarray:
 
 
 def assign_folds(clusters: np.ndarray, folds: int, seed: int) -> np.ndarray:
-    """Returns [n] the number of each row's fold: whole clusters, in random order, dealt out evenly.
+    """Returns [n] the number of each row's fold: whole `clusters` (numbers [n]), in random order, dealt out evenly.
 
     Raises ValueError unless `folds` is between 2 and the number of clusters.
     """
@@ -135,10 +135,10 @@ def assign_folds(clusters: np.ndarray, folds: int, seed: int) -> np.ndarray:
 def fit_ridge(
     features: np.ndarray, actions: np.ndarray, rewards: np.ndarray, num_actions: int, *, penalty: float = 1.0
 ) -> Predict:
-    """Fits a ridge regression of rewards for each action, and returns the function from features to predictions.
+    """Fits a ridge regression of rewards [m] on features [m, d] for each action; returns a function of features.
 
-    The intercept is not penalised, so without features (d = 0) predictions are the mean per action. An action that was
-    never taken gets the mean reward of all rows.
+    It gives the predicted rewards [rows, actions]. The intercept is not penalised, so without features (d = 0)
+    predictions are the mean per action. An action that was never taken gets the mean reward of all rows.
     """
     slopes = np.zeros((features.shape[1], num_actions))
     intercepts = np.full(num_actions, rewards.mean())

@@ -27,7 +27,10 @@ def step_ratios(log: EpisodeLog, target_probabilities: np.ndarray) -> np.ndarray
 
 
 def trajectory_weights(log: EpisodeLog, target_probabilities: np.ndarray) -> np.ndarray:
-    """Returns [episodes] the product of each episode's ratios of target to behaviour probability."""
+    """Returns [episodes] the product of each episode's ratios, the policy's over the logged probability.
+
+    `target_probabilities` [n] are the policy's, of the logged actions.
+    """
     return step_ratios(log, target_probabilities).prod(axis=1)
 
 

@@ -22,11 +22,11 @@ class Unseen:
     """[n]"""
 
     def minus(self, other: Unseen) -> Unseen:
-        """Returns the terms of this estimate minus another one on the same log."""
+        """Returns a copy whose terms are those of this minus those of another estimate on the same log."""
         return replace(self, least=self.least - other.least, most=self.most - other.most)
 
     def times(self, factor: float) -> Unseen:
-        """Returns the terms of this estimate times a factor."""
+        """Returns a copy with all terms multiplied by a factor."""
         return replace(self, least=self.least * factor, most=self.most * factor)
 
     @property

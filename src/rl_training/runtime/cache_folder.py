@@ -21,11 +21,12 @@ def cache_folder(kind: str) -> Path:
 
 
 def keep_compiled_code() -> None:
-    """Makes torch keep compiled code in `cache_folder("inductor")`: creates it and sets TORCHINDUCTOR_CACHE_DIR.
+    """Makes torch keep compiled code in a folder in `cache_folder("inductor")`, one for this kind of processor.
 
-    Does nothing if the user has set another folder; if the cache folder cannot be written, logs that and changes
-    nothing. Torch's own default is a temporary folder, which a restart of the machine empties. Importing parts of the
-    compiler already writes that default into the environment, so this value does not count as a choice of the user.
+    Creates it and sets TORCHINDUCTOR_CACHE_DIR. Does nothing if the user has set another folder; if the folder cannot
+    be written, logs that and changes nothing. Torch's own default is a temporary folder, which a restart of the machine
+    empties. Importing parts of the compiler already writes that default into the environment, so this value does not
+    count as a choice of the user.
     """
     chosen = os.environ.get(COMPILER_CACHE)
     if chosen is not None and chosen != torch_default():

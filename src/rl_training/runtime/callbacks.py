@@ -26,14 +26,17 @@ class Callback:
         """Is called after new steps or updates, with the episodes that ended since the last call (perhaps none)."""
 
     def on_log(self, trainer: Trainer, metrics: dict[str, float]) -> None:
-        """Is called once per log interval with the metrics by name, from the last log up to step `trainer.logged_at`.
+        """Is called once per log interval and at the end with the new metrics by name, up to step `trainer.logged_at`.
 
         On a GPU the metrics arrive while training continues, so the call may come as late as the next log;
         `on_interval`, `on_switch` and `on_end` still come after it.
         """
 
     def on_interval(self, trainer: Trainer) -> None:
-        """Is called at every multiple of `self.interval` env steps or updates (`self.unit`); never if it is None."""
+        """Is called when a multiple of `self.interval` is reached or passed; never if it is None.
+
+        `self.unit` says if it counts env steps, updates without env steps, or those of the current phase ("auto").
+        """
 
     def on_switch(self, trainer: Trainer) -> None:
         """Is called between two phases of a run, such as updates from data and steps in an environment."""
@@ -42,7 +45,7 @@ class Callback:
         """Is called after every evaluation, with its result."""
 
     def on_end(self, trainer: Trainer) -> None:
-        """Is called after the last step, also when the run was stopped early; not after an error."""
+        """Is called after the last step and log of `Trainer.run`, also when the run was stopped; not after an error."""
 
     def close(self) -> None:
         """Releases the callback's resources, such as open files; is called last, also after an error."""

@@ -97,7 +97,7 @@ class Collector(ABC):
         """Returns the episodes that ended since the last call, and forgets them."""
 
     def pop_metrics(self) -> dict[str, float]:
-        """Returns metrics about collecting since the last call, by name, and resets them; {} if there are none."""
+        """Returns metrics about collecting steps since the last call, by name, and resets them; {} by default."""
         return {}
 
     def pop_lost(self) -> Tensor | None:

@@ -20,10 +20,10 @@ OutputT = TypeVar("OutputT")
 
 
 class CudaGraph(Generic[OutputT]):
-    """A pure function of GPU tensors that is called three times, then recorded once and replayed as a CUDA graph.
+    """A pure function of GPU tensors: called three times, then recorded as a CUDA graph, which later calls replay.
 
-    Tensors that the function reads besides its arguments must keep their addresses. Random numbers continue as in
-    separate calls. If the function cannot be recorded, a warning is logged and every call runs it directly.
+    Other tensors that it reads must keep their addresses. Random numbers continue as in separate calls. If the function
+    cannot be recorded, a warning is logged and every call runs it directly.
     """
 
     def __init__(self, function: Callable[..., OutputT], generators: Sequence[torch.Generator] = ()) -> None:

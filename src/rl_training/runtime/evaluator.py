@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class EvalResult:
-    """Returns, lengths and `info` columns of an evaluation's episodes; unpacks as (mean, std) of the returns.
+    """The episode returns, lengths and `info` columns of an evaluation; unpacks as (mean, std) of the returns.
 
     `health` holds metrics of value learning by name; it is empty outside of training.
     """

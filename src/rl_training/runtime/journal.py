@@ -46,7 +46,10 @@ class Journal:
             self.history = []
 
     def check(self, algorithm: Algorithm, timesteps: int) -> None:
-        """Raises NonFiniteError if an update of the algorithm met a number that is not finite."""
+        """Raises NonFiniteError if an update since the last log met a number that is not finite.
+
+        `algorithm.failed` says so; the message names `timesteps` and the update in the history.
+        """
         if algorithm.failed:
             raise explain_failure(self.history, f"of the last {len(self.history)}, up to step {timesteps}")
 
@@ -104,7 +107,7 @@ class Log(NamedTuple):
 
 
 class Averages:
-    """Running means of the metrics of updates; a metric that some updates lack is averaged over the others."""
+    """Running means of the metrics of updates; each is the mean over the updates that have it."""
 
     def __init__(self) -> None:
         self.sums: dict[str, Tensor] = {}
