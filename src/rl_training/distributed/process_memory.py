@@ -19,7 +19,10 @@ MOST_STEPS = 512
 
 
 class Written(NamedTuple):
-    """The tensors of a block that a sampler writes to shared memory; the rest is small, and sent through a pipe."""
+    """The tensors of one sampler's answer in shared memory: steps, observations after them, random state.
+
+    Without the parts of the answer that are small, which are sent through a pipe.
+    """
 
     steps: Transition
     carry: Carry
@@ -35,14 +38,17 @@ class Slot(NamedTuple):
 
 
 class Published(NamedTuple):
-    """The key of a request: the number of its slot in shared memory, and its settings, which go through a pipe."""
+    """A request as sent to a sampler through its pipe: a slot's number, and the settings of the steps to take.
+
+    The slot, in shared memory, holds the request's tensors.
+    """
 
     slot: int
     sampling: SamplingMode
 
 
 class Memory:
-    """A piece of shared memory for requests and samplers' blocks; can be passed to a process when that is started."""
+    """A piece of shared memory for requests and samplers' answers; can be passed to a process when that is started."""
 
     def __init__(
         self,
@@ -53,10 +59,10 @@ class Memory:
         slots: int,
         fragment: int,
     ) -> None:
-        """Allocates `slots` slots, each with room for `fragment` or more steps of the environments of all samplers.
+        """Allocates `slots` slots, each for one request and its answers: `fragment` or more steps of all environments.
 
-        `rows` has the environments of each sampler. `request` and `block`, of one step in one environment, show shapes
-        and types.
+        `rows` has the range of environments of each sampler. `request` and `block` (an answer), of one step in one
+        environment, show shapes and types.
         """
         row = tree_map(lambda x: x[0, 0], block.steps)
         step = sum(x.element_size() * x.numel() for x in tree_leaves(row)) * rows[-1].stop
@@ -82,7 +88,7 @@ class Memory:
 
     @property
     def beats(self) -> Tensor:
-        """Returns the number of steps each sampler has begun: a tensor in shared memory that samplers count up."""
+        """Returns the number of steps each sampler has begun, [sampler]: shared memory that samplers count up."""
         return views(self.beat_slices, self.raw)
 
     @property

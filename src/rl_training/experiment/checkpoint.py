@@ -69,9 +69,10 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def write_files(folder: Path, checkpoint: Checkpoint) -> tuple[dict[str, Segment], dict[str, str]]:
-    """Writes a checkpoint's files to a folder; returns its row segments and the files' SHA-256, each by file name.
+    """Writes a checkpoint's files to a folder; returns two mappings by file name: its row segments, all files' SHA-256.
 
-    Row segments that an earlier checkpoint wrote are linked. Raises OSError if a file cannot be written.
+    A row segment is a file of rows of a replay. Those that an earlier checkpoint wrote are linked, not written again.
+    Raises OSError if a file cannot be written.
     """
     start = time.perf_counter()
     tensors: dict[str, Tensor] = {}
@@ -156,9 +157,10 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 
 def read_manifest(path: Path) -> dict:
-    """Returns a checkpoint's manifest: its config, spaces, clock, and the hashes of its files.
+    """Returns the mapping in the manifest.json of the checkpoint folder `path`.
 
-    Raises CheckpointError if `path` is no checkpoint, has an unknown format, or the manifest does not match its digest.
+    It has "config", "spec" (the spaces), "timesteps" (the clock) and "sha256" by file name, among others. Raises
+    CheckpointError if `path` is no checkpoint, has an unknown format, or the manifest does not match its digest.
     """
     file = path / MANIFEST
     if not os.path.exists(path):  # not Path.exists, which raises for names that no file can have
@@ -206,9 +208,9 @@ def check_entries(path: Path, manifest: dict) -> None:
 
 @contextmanager
 def damage_named(source: Path | None) -> Iterator[None]:
-    """Turns KeyError, TypeError and the like, raised in the block by bad content of a checkpoint, into CheckpointError.
+    """Turns KeyError, TypeError and the like, which bad content of a checkpoint raises, into CheckpointError.
 
-    `source` is a file of the checkpoint; with None, errors pass unchanged.
+    Acts inside the `with` block. `source` is a file of the checkpoint; with None, errors pass unchanged.
     """
     try:
         yield
@@ -227,9 +229,10 @@ def digest_of(manifest: dict) -> str:
 
 
 def split_tensors(node: object, path: str, tensors: dict[str, Tensor], segments: dict[str, Segment]) -> object:
-    """Returns a state tree with names in place of tensors and row segments, which it adds to the two mappings by name.
+    """Returns a tree of dicts and lists in which names replace tensors and RowLogs; tuples become lists.
 
-    Tensors are copied to the CPU; `path` is the place of `node` in the whole tree, "" for its root.
+    Adds CPU copies of the tensors to `tensors`, and the row segments that the RowLogs consist of to `segments`, both by
+    name. `path` is the place of `node` in the whole tree, "" for its root.
     """
     if isinstance(node, Tensor | RowLog):  # keys that hold a slash may lead to a path that is taken
         path = next(name for i in range(len(tensors) + 1) if (name := path + "'" * i) not in tensors)
@@ -252,9 +255,10 @@ def split_tensors(node: object, path: str, tensors: dict[str, Tensor], segments:
 
 
 def join_tensors(node: object, tensors: dict[str, Tensor], segment_of: Callable[[str], Segment]) -> dict:
-    """Returns a state tree with tensors and row segments in place of their names: the inverse of `split_tensors`.
+    """Returns a state tree with tensors and RowLogs in place of the names that `split_tensors` put there.
 
-    `segment_of` returns the row segment of a name.
+    `tensors` has the tensors by name, and `segment_of` returns the row segment of a name. Tuples that were split come
+    back as lists.
     """
     if isinstance(node, dict):
         if ROWS in node:
@@ -268,21 +272,25 @@ def join_tensors(node: object, tensors: dict[str, Tensor], segment_of: Callable[
 
 
 def checkpoint_difference(a: Path, b: Path) -> str | None:
-    """Returns the path of the first leaf in which the states of two checkpoints differ by a bit; None if there is none.
+    """Returns the path of the first leaf in which the states in two checkpoint folders differ; None if they are equal.
 
-    Ignores the wall time. Raises CheckpointError if one cannot be read.
+    Compares tensors bit by bit and ignores the wall time. Raises CheckpointError if a checkpoint cannot be read.
     """
     mine, other = (load_checkpoint(path).state for path in (a, b))
     return difference(comparable(mine), comparable(other))
 
 
 def comparable(state: dict) -> dict:
-    """Returns a copy of a state tree without its wall time, which differs between equal runs."""
+    """Returns a shallow copy of a state tree without `state["progress"]["wall_time"]`, which differs between runs."""
     return state | {"progress": {k: v for k, v in state["progress"].items() if k != "wall_time"}}
 
 
 def difference(a: object, b: object, path: str = "") -> str | None:
-    """Returns the path of the first leaf in which two state trees differ by a bit; None if they are equal."""
+    """Returns the path of the first leaf in which two state trees differ, such as "/algorithm/step"; None if equal.
+
+    Compares tensors bit by bit. The path ends with " (keys)" or " (length)" if a dict or list differs in these. `path`
+    is put in front of all paths.
+    """
     if isinstance(a, dict) and isinstance(b, dict):
         if a.keys() != b.keys():
             return f"{path} (keys)"
@@ -312,7 +320,7 @@ NodeT = TypeVar("NodeT")
 
 
 def copy_state(node: NodeT) -> NodeT:
-    """Returns a deep copy of a state tree; rows that are in files are read into memory."""
+    """Returns a deep copy of a state tree, with lists for tuples; rows that are in files are read into memory."""
     return cast("NodeT", copied(node))
 
 

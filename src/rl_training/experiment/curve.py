@@ -85,7 +85,7 @@ def draw_curve(folder: Path, title: str) -> Path | None:
 
 
 def draw_seeds(runs: dict[int, Path], target: Path, title: str) -> Path | None:
-    """Draws the learning curves of several runs, folders by seed, in one PNG file and returns its path.
+    """Draws the learning curves of several runs in the PNG file `target` and returns it; `runs` maps seeds to folders.
 
     Shows a run's evaluations if it has at least two, else the running mean of its training episodes. Returns None, and
     writes nothing, if no run has a value yet.
@@ -108,9 +108,10 @@ def draw_seeds(runs: dict[int, Path], target: Path, title: str) -> Path | None:
 
 
 def smoothed(folder: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Returns two arrays to plot for a run, steps and returns: its evaluations if there are two or more.
+    """Returns the points of a run's curve to plot: two arrays of equal length, steps and returns.
 
-    Otherwise, they are a running mean over its training episodes; both are empty if the run has no values.
+    They are its evaluations if there are two or more, else a running mean over its training episodes, else a single
+    evaluation; both are empty if the run has none of these.
     """
     steps, mean, _ = evaluation_curve(folder)
     if len(steps) > 1:
@@ -131,9 +132,9 @@ def save_picture(figure: Figure, target: Path) -> Path:
 
 
 def text_curve(folder: Path, width: int = 60) -> str:
-    """Returns one line of text that shows a run's returns over time in at most `width` block characters.
+    """Returns one line of text: the run's returns over time as at most `width` block characters, with their range.
 
-    Without any return, it is a sentence that says so.
+    Takes training episodes or, if there are none, evaluations. Returns "no episode has ended yet" without either.
     """
     steps, returns = training_curve(folder)
     if not len(steps):

@@ -16,9 +16,10 @@ from rl_training.runtime import Progress
 
 
 def origin(kind: str, path: Path, checkpoint: Checkpoint, *, at: int, kept: list[str], changed: dict) -> dict:
-    """Returns the record of a checkpoint whose weights an agent took when the agent's own clock showed `at`.
+    """Returns the record, a dict of JSON values, that an agent took weights from the checkpoint in the folder `path`.
 
-    `kind` is "load" or "warm_start", `kept` names the parts that were taken, and `changed` maps settings to [old, new].
+    `kind` is "load" or "warm_start", `at` is the agent's own clock then, `kept` names the parts that were taken, and
+    `changed` maps settings to [old, new].
     """
     return {
         "kind": kind,
@@ -34,20 +35,27 @@ def origin(kind: str, path: Path, checkpoint: Checkpoint, *, at: int, kept: list
 
 
 def extensions(run: Path) -> list[dict]:
-    """Returns the records of changes of the budget in a run directory, oldest first; empty if it was never changed."""
+    """Returns the records of a run directory about changes of its budget, oldest first; [] if it was never changed.
+
+    Each is a dict with the clock then ("timesteps"), the new and the old totals, and the time.
+    """
     return read_metadata(run).get("extensions", [])
 
 
 def planned(config: RunConfig, run: Path) -> RunConfig:
-    """Returns the config with the newest budget that the run directory `run` records; unchanged if it records none."""
+    """Returns the config with the newest totals of env steps and updates that the run directory `run` records.
+
+    Returns it unchanged if the run's budget was never changed.
+    """
     known = extensions(run)
     return config.replace("training", **{name: known[-1][name] for name in TOTALS.values()}) if known else config
 
 
 def moved_schedules(old: RunConfig, new: RunConfig, progress: Progress) -> list[str]:
-    """Returns texts such as "algorithm.learning_rate: 0.0003 -> 0.0002" for all schedules that an extension stretches.
+    """Returns texts such as "algorithm.learning_rate: 0.0003 -> 0.0002" for all schedules that a new budget stretches.
 
-    The numbers are the schedule's values at the current step, before and after the extension.
+    `old` and `new` are the configs before and after. The numbers are the schedule's values at the current step under
+    each.
     """
     found, at = [], progress.timesteps
     for name, schedule in vars(new.algorithm.fitted(new.experience.supply(new.env.n_envs))).items():

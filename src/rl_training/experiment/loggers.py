@@ -151,8 +151,8 @@ def none_if_not_finite(metrics: Mapping[str, float]) -> dict[str, float | None]:
 def evaluation_metrics(result: EvalResult, progress: Progress) -> dict[str, float]:
     """Returns an evaluation's metrics by log key, such as "eval/mean_reward".
 
-    For a run that learned from data first, adds the dip and regret since its first env step. Leaves `progress` as it
-    is.
+    For a run that learned from a dataset before its first env step, adds how far evaluations fell since
+    ("eval/switch_dip", "eval/switch_regret"). Leaves `progress` as it is.
     """
     after = replace(progress)
     after.count_evaluation(result.mean)

@@ -76,9 +76,10 @@ class Run:
         return result
 
     def begin_files(self) -> None:
-        """Writes config and origins to the run directory, records an extension, and cuts the logs to the current step.
+        """Writes config and origins to the run directory, records a changed budget, and cuts logs at the current step.
 
-        Does nothing without a directory. A run that begins with other weights gets a first checkpoint.
+        Does nothing without a directory. A new run that begins with the weights of another checkpoint saves one at
+        once.
         """
         if (directory := self.directory) is None:
             return
@@ -104,7 +105,10 @@ class Run:
             draw_curve(self.directory.path, title)
 
     def summary(self, reason: str, since: tuple[int, float]) -> TrainResult:
-        """Returns the result of this call, which ended for `reason` and began at `since`, the clock and the seconds."""
+        """Returns the result of this call of `learn`, which ended for `reason` (text, such as "budget" or "SIGINT").
+
+        `since` has the clock and the wall time in seconds at which the call began.
+        """
         directory, progress = self.directory, self.trainer.progress
         last = self.evaluation.last[1] if self.evaluation and self.evaluation.last else None
         finished = progress.timesteps >= self.trainer.plan.horizon
@@ -131,7 +135,10 @@ class Run:
         )
 
     def failure(self) -> dict:
-        """Returns the content of `result.json` for a run that the exception being handled has ended."""
+        """Returns the content of `result.json` for a run that the exception being handled has ended.
+
+        It has status "failed", the error's text as the reason, and the counts so far.
+        """
         error = sys.exc_info()[1]
         return {"status": "failed", "reason": f"{type(error).__name__}: {error}", **self.work_done()}
 
@@ -150,7 +157,7 @@ class Run:
 
 
 def paused_text(trainer: Trainer) -> str:
-    """Returns a sentence with the env steps and updates at which a run paused, each with its total."""
+    """Returns a text such as "paused at 5,000 of 10,000 ...", with the env steps and updates done and their totals."""
     phases, progress = trainer.plan.phases, trainer.progress
     totals = {unit: sum(phase.budget for phase in phases if phase.unit == unit) for unit in UNITS}
     shown = [f"{progress.shown(unit):,} of {totals[unit]:,} {name}" for unit, name in UNITS.items() if totals[unit]]

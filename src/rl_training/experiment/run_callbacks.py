@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 class Evaluation(Callback):
     """A callback that evaluates at every interval and at the end, and reports each result to the other callbacks.
 
-    `evaluate` gets the clock; with the interval 0, only the end is evaluated.
+    `evaluate` is called with the clock (updates from data alone plus env steps); with the interval 0, only the end is
+    evaluated.
     """
 
     def __init__(self, interval: int, evaluate: Callable[[int], EvalResult]) -> None:
@@ -48,7 +49,7 @@ class Evaluation(Callback):
 
 
 class SaveFirst(Callback):
-    """A callback that saves at the end, before the last evaluation, so that its failure does not lose the training."""
+    """A callback that saves at the end, before the last evaluation: if that fails, the training is not lost."""
 
     def __init__(self, save_step: Callable[[], object]) -> None:
         self.save_step = save_step
@@ -58,7 +59,7 @@ class SaveFirst(Callback):
 
 
 class Checkpointing(Callback):
-    """A callback that saves at every interval and at the end, and saves each evaluated best so far separately."""
+    """A callback that saves at every interval and at the end, and separately at an evaluation that is the best so far."""
 
     def __init__(self, interval: int, save_step: Callable[[], object], save_best: Callable[[], object]) -> None:
         self.interval, self.save_step, self.save_best = interval, save_step, save_best
@@ -79,7 +80,10 @@ class Checkpointing(Callback):
 
 
 class Pause(Callback):
-    """A callback that does nothing but make this rank pause at an interval, at which the first rank has a callback."""
+    """A callback without an effect of its own: its interval makes this process pause where the first process does.
+
+    Used in runs of several processes, of which only the first has callbacks that do something.
+    """
 
     def __init__(self, interval: int | None, unit: Literal["auto", "env_steps", "updates"] = "auto") -> None:
         self.interval, self.unit = interval, unit
@@ -116,9 +120,9 @@ def check_callbacks(given: object) -> list[Callback]:
 
 
 def following(run: Run, given: list[Callback]) -> list[Callback]:
-    """Returns the callbacks of a rank other than the first: pauses at the intervals of the first rank's callbacks.
+    """Returns the callbacks of a process other than the first of a distributed run: pauses where the first one's act.
 
-    `given` are the user's callbacks, which only the first rank calls. If the run is recorded, adds `NoSignals`.
+    `given` are the user's callbacks, which only the first process calls. If the run is recorded, adds `NoSignals`.
     """
     paused_for = [*([run.evaluation] if run.evaluation else []), *given]
     pauses: list[Callback] = [Pause(callback.interval, callback.unit) for callback in paused_for]
@@ -126,10 +130,10 @@ def following(run: Run, given: list[Callback]) -> list[Callback]:
 
 
 def build_callbacks(run: Run, given: list[Callback], progress_to: int | None) -> list[Callback]:
-    """Returns a run's callbacks on this rank in the order of their calls.
+    """Returns all callbacks of a run in the order of their calls; `given` are the user's.
 
-    First saving, then evaluation, the user's own (`given`), recording, and a progress bar up to `progress_to` (None: no
-    bar). Ranks other than the first only get pauses.
+    First a save at the end, then evaluation, the user's own, logs and checkpoints, and a progress bar up to step
+    `progress_to` (None: no bar). In a distributed run, processes other than the first get pauses instead.
     """
     config, directory, callbacks = run.config, run.directory, list[Callback]()
     if run.trainer.ranks.rank:

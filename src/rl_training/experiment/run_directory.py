@@ -33,7 +33,7 @@ PACKAGES = ("rl-training", "torch", "numpy", "gymnasium", "mujoco", "box2d", "sa
 
 @contextmanager
 def held(folder: Path, name: str, otherwise: str) -> Iterator[None]:
-    """Locks a folder, which it creates if needed, against other processes during its block.
+    """Locks a folder, which it creates if needed, against other processes inside the `with` block.
 
     Raises ConfigError if another process holds the lock or the folder cannot be written; the message calls the folder
     `name` and ends with the advice `otherwise`. The lock ends with the process, even if it is killed.
@@ -109,7 +109,7 @@ class RunDirectory:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Locks the directory against other processes during its block, and first deletes half-written files.
+        """Locks the directory against other processes inside the `with` block, and first deletes half-written files.
 
         Raises ConfigError if another process uses the directory.
         """
@@ -184,7 +184,7 @@ class RunDirectory:
 
 
 def evaluated_since(path: Path, checkpoint: Checkpoint) -> bool:
-    """Returns True if `checkpoint` counts evaluations that the one saved at `path` lacks, or if that cannot be read."""
+    """Returns True if `checkpoint` has other evaluation results than that saved at `path`, or that cannot be read."""
     try:
         saved = json.loads((path / "state.json").read_text(encoding="utf-8"))["progress"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -243,7 +243,7 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def collect_metadata() -> dict:
-    """Returns the time, command, versions, commit and hardware of this process, for a run's metadata.json."""
+    """Returns a dict with start time, command, versions, git commit and hardware of this process, for metadata.json."""
     return {
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "command": sys.argv,

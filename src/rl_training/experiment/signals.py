@@ -42,4 +42,7 @@ class StopOnSignal(OnSignal):
 
 
 class NoSignals(OnSignal):
-    """A callback that ignores SIGINT and SIGTERM on ranks other than the first, which gets them and stops all ranks."""
+    """A callback that ignores SIGINT and SIGTERM in processes of a distributed run other than the first.
+
+    The first process gets them too, and stops all.
+    """
