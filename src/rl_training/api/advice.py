@@ -72,7 +72,7 @@ def explains_calls(method: Callable[P, R]) -> Callable[P, R]:
 
 
 def advice(name: str, signature: inspect.Signature, args: tuple, kwargs: dict, misfit: TypeError) -> str:
-    """Returns the error message for a call of function `name` that does not fit its signature.
+    """Returns the error message for a call of function `name` with arguments that do not fit its signature.
 
     `misfit` is Python's own error, whose text is used if there is no better advice.
     """
@@ -130,7 +130,7 @@ def refused_attribute(owner: object, name: str) -> MissingNameError | None:
 
 
 def setting_section(owner: object, name: str) -> str | None:
-    """Returns the section of an agent's config that has a setting of that name; None if none has."""
+    """Returns the section of an agent's config that has a setting `name`, such as "algorithm"; None if none has."""
     config = vars(owner).get("config")  # not there yet while it is built
     sections = ("algorithm", "experience", "env", "training") if config else ()
     return next((section for section in sections if name in field_names(type(getattr(config, section)))), None)

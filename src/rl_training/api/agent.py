@@ -67,7 +67,10 @@ class Agent(Copyable):
             log.warning("checkpoint= has no effect without a folder to write to: pass run_dir=")
 
     def assemble(self, parts: AgentParts) -> Self:
-        """Sets all attributes of this agent from its parts and returns it; new, loaded and copied agents call it."""
+        """Sets all attributes of this agent from the given config, algorithm, state and so on, and returns the agent.
+
+        New, loaded and copied agents, which are made without a constructor, call it.
+        """
         self.config, self.spec, self.algorithm, self.trust = parts.config, parts.spec, parts.algorithm, parts.trust
         self.envs: dict[str, VectorEnv] = {"": parts.env} if parts.env is not None else {}  # by `PhaseConfig.env_key`
         self.dataset, self.state, self.origins = parts.dataset, parts.state, list(parts.origins)
@@ -167,7 +170,7 @@ class Agent(Copyable):
 
     @property
     def env(self) -> VectorEnv | None:
-        """Returns the environments of section env if they are open, else None."""
+        """Returns the environments that the config's section `env` describes if they are open, else None."""
         return self.envs.get("")
 
     @property
@@ -189,9 +192,9 @@ class Agent(Copyable):
         """Trains for `total_timesteps` further env steps, or for what is left of the config's budget.
 
         `total_updates` asks for so many further updates from the dataset alone, before any env step. `stop_at` pauses
-        when updates from data alone and env steps amount to that, without changing the horizon that schedules see. With
-        a run directory, everything is recorded there, and SIGINT or SIGTERM pause the run with a checkpoint. Raises
-        ConfigError if there is no budget at all, or if the agent is learning already.
+        when updates from data alone and env steps, counted since the run began, amount to that; schedules still run to
+        the end of the budget. With a run directory, everything is recorded there, and SIGINT or SIGTERM pause the run
+        with a checkpoint. Raises ConfigError if there is no budget at all, or if the agent is learning already.
         """
         check_idle(self.trainer, "learn")
         given, shown = check_callbacks(callbacks), parse_flag(progress, "progress")
@@ -228,11 +231,12 @@ class Agent(Copyable):
         *,
         deterministic: bool = True,
     ) -> tuple[np.ndarray, tuple[np.ndarray, ...] | None]:
-        """Returns the action in the environment's units and the policy's state, for one observation or a batch.
+        """Returns the action in the environment's units and the policy's memory (None without one).
 
-        Deterministic by default, unlike Stable-Baselines3, whose default is to sample; samples follow the agent's seed.
-        A recurrent policy returns its memory as the state (others None): hand it back with the next observation, and
-        set `episode_start` where an episode begins. Raises ConfigError if an observation does not fit the space.
+        `obs` is one observation or a batch with a leading dimension, and the action has that dimension too, or not.
+        Deterministic by default, unlike Stable-Baselines3's sampling; samples follow the agent's seed. Hand the memory
+        of a recurrent policy back as `state` with the next observation, and set `episode_start`, a flag or one per row,
+        where an episode begins. Raises ConfigError if an observation does not fit the space.
         """
         policy, explore = self.algorithm.policy, not parse_flag(deterministic, "deterministic")
         batch, single = encode_observation(obs, policy.spec.obs, policy.device, self.spec.obs)

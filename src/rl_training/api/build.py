@@ -86,9 +86,9 @@ def check_sizes(method: str, settings: AlgorithmConfig) -> None:
 
 
 def too_large(settings: AlgorithmConfig, needed: str, shape: tuple[int, ...]) -> str:
-    """Returns the error message for networks that need the memory `needed`, at the weight of this shape.
+    """Returns the error message for networks that need too much memory, `needed` as text; `shape` is a weight's.
 
-    Names the largest setting if a dimension of the shape comes from it.
+    Names the largest of `settings` if a dimension of the shape comes from it.
     """
     plain = to_plain(settings)
     assert isinstance(plain, dict)
@@ -124,7 +124,10 @@ def load_weights(algorithm: Algorithm, weights: dict, source: object) -> None:
 
 
 def check_methods(config: RunConfig, algorithm: Algorithm) -> None:
-    """Raises ConfigError if a phase names methods that the algorithm's passes lack, or none that begins a pass."""
+    """Raises ConfigError if a phase of the config names update methods that the algorithm lacks, or none to begin with.
+
+    Each of an algorithm's passes over the data begins with one method; at least one of these must be named.
+    """
     known = [
         method for a_pass in algorithm.passes() for method in (a_pass.method, *(a.method for a in a_pass.periodic))
     ]
@@ -150,7 +153,7 @@ def check_methods(config: RunConfig, algorithm: Algorithm) -> None:
 def resolve(config: RunConfig, algorithm: Algorithm, ranks: Ranks = ALONE) -> RunConfig:
     """Returns the config with a device in place of "auto" and the number of CPU threads.
 
-    Raises ConfigError if the ranks cannot share the run equally.
+    Raises ConfigError if `ranks`, the processes of a distributed run, cannot share the run equally.
     """
     check_shares(config, algorithm, ranks.number)
     training = config.training
@@ -160,7 +163,7 @@ def resolve(config: RunConfig, algorithm: Algorithm, ranks: Ranks = ALONE) -> Ru
 
 
 def choose_mode(trainer: Trainer, config: RunConfig) -> None:
-    """Makes the trainer compile or record its updates, or run them eagerly, as fits this call's budget."""
+    """Makes the trainer compile its updates, record them as graphs, or run them eagerly, as suits its budget."""
     training, algorithm = config.training, trainer.algorithm
     work, device = expected_work(config, algorithm), trainer.device.type
     small = device == "cuda" and has_small_networks(algorithm, training.precision)
@@ -207,7 +210,7 @@ def store_context(config: RunConfig, algorithm: Algorithm, seed: int, data: Expe
 
 
 def build_data(config: RunConfig, algorithm: Algorithm, dataset: Dataset, ranks: Ranks = ALONE) -> LoggedSteps:
-    """Builds the store from which updates draw a dataset's rows; every rank has the whole dataset."""
+    """Builds the store from which updates draw a dataset's rows; each process of a distributed run has all rows."""
     run = store_context(config, algorithm, streams_of(config, ranks).data)
     return config.experience.build_data(dataset, algorithm.policy.to_env, run)
 
@@ -215,9 +218,9 @@ def build_data(config: RunConfig, algorithm: Algorithm, dataset: Dataset, ranks:
 def build_experience(
     config: RunConfig, algorithm: Algorithm, env: VectorEnv, data: Experience | None, ranks: Ranks
 ) -> Experience:
-    """Builds the store of collected steps; with several ranks, the share of this one.
+    """Builds the store (replay or rollout) of steps collected in `env`; in a distributed run, this process's share.
 
-    `data` is the store of the run's dataset, None without one, for methods that mix both.
+    `data` is the store of the run's dataset for methods that mix both, else None.
     """
     run = store_context(config, algorithm, streams_of(config, ranks).order, data)
     goals = GoalRewards(env.judge, env.tensor_code) if config.experience.has_goals else None
@@ -236,10 +239,11 @@ def build_trainer(
     dataset: Dataset | None,
     ranks: Ranks = ALONE,
 ) -> Trainer:
-    """Builds a trainer from a resolved config; without environments it learns from the dataset alone.
+    """Builds a trainer from a config with a device and threads; without environments it learns from the dataset alone.
 
-    `envs` maps `PhaseConfig.env_key` to environments: "" is section env, others are those of phases that change it.
-    With several ranks, they are the share of this one. Moves the algorithm to the config's device.
+    `envs` has the environments of section env under "", and those of phases that change them under
+    `PhaseConfig.env_key`; in a distributed run (`ranks`), this process's share. Moves the algorithm to the config's
+    device.
     """
     training = config.training
     assert training.threads is not None
@@ -273,7 +277,7 @@ def build_trainer(
 
 
 def build_collectors(config: RunConfig, algorithm: Algorithm, envs: Mapping[str, VectorEnv]) -> dict[str, Collector]:
-    """Returns a new collector for each of `envs`, by its `env_key`, with random numbers from the config's seed."""
+    """Returns a new collector for each of `envs`, under the same key, with random numbers from the config's seed."""
     seeds, columns = Streams.from_seed(config.training.seed), algorithm.columns
     return {
         env_key: make_collector(env, algorithm.policy, seed=seeds.envs_of(env_key), columns=columns)
@@ -284,8 +288,9 @@ def build_collectors(config: RunConfig, algorithm: Algorithm, envs: Mapping[str,
 def build_phases(
     config: RunConfig, stores: Mapping[str, Experience], collectors: Mapping[str, Collector], ranks: Ranks = ALONE
 ) -> list[Phase]:
-    """Returns the config's phases in order, followed by the remaining updates from data, then the remaining env steps.
+    """Returns the config's phases in order, then one for the updates from data and one for the env steps that are left.
 
+    `stores` may have "data" and "experience"; `collectors` has one per `PhaseConfig.env_key`, "" for section env.
     Leaves out phases of env steps for which there is no collector.
     """
     training = config.training
@@ -306,7 +311,7 @@ def build_phases(
 
 
 def note_idle_phases(config: RunConfig, done: int) -> None:
-    """Logs a warning for each phase that takes env steps and learns nothing from them.
+    """Logs a warning for each phase of the config that takes env steps and learns nothing from them.
 
     Skips phases that ended before env step `done`.
     """
@@ -322,7 +327,10 @@ def note_idle_phases(config: RunConfig, done: int) -> None:
 
 
 def plan_again(trainer: Trainer, config: RunConfig, envs: Mapping[str, VectorEnv]) -> None:
-    """Gives a trainer the budget of `config`, and adds collectors and a store for environments that it lacks."""
+    """Gives a trainer the budget of `config`; adds a collector for each of `envs` that it has none for, and a store.
+
+    The keys of `envs` are `PhaseConfig.env_key`, "" for section env. A store of steps is added only if there is none.
+    """
     stores, collectors = trainer.plan.stores, trainer.plan.collectors
     new = {env_key: env for env_key, env in envs.items() if env_key not in collectors}
     if new and "experience" not in stores:

@@ -53,7 +53,7 @@ class Copyable:
 
 
 def copied_state(agent: Agent) -> dict:
-    """Returns a deep copy of an agent's state tree without the algorithm's weights."""
+    """Returns a deep copy of an agent's state tree (replay, progress and so on) without the algorithm's weights."""
     state = agent.full_state()
     copied = copy_state({name: part for name, part in state.items() if name != "algorithm"})
     rows = state["experience"].get("rows")

@@ -19,7 +19,10 @@ Source = Dataset | str | Path
 
 
 def data_settings(source: Source) -> dict[str, object]:
-    """Returns the settings of section `data` for a dataset or the path of one; raises ConfigError for anything else."""
+    """Returns the settings of section `data`, {"path": ...} and for a `Dataset` also "sha256".
+
+    Raises ConfigError if `source` is no dataset and no path.
+    """
     if isinstance(source, Dataset):
         path = str(source.path.resolve()) if source.path is not None else None
         return {"path": path, "sha256": source.identity}
@@ -29,9 +32,9 @@ def data_settings(source: Source) -> dict[str, object]:
 
 
 def with_dataset(settings: dict[str, object], dataset: Source | None) -> dict[str, object]:
-    """Returns keyword arguments with the settings of `dataset` added to `data={...}`; unchanged if it is None.
+    """Returns an agent's keyword arguments with `dataset` named in `data={...}`; unchanged if it is None.
 
-    Raises ConfigError if `data` names a source, too.
+    Raises ConfigError if `data` names a dataset, too.
     """
     if dataset is None:
         return settings
@@ -51,7 +54,7 @@ def check_has_data(config: RunConfig) -> None:
 
 
 def with_data(config: RunConfig, source: Source) -> RunConfig:
-    """Returns the config with `source` as its dataset; raises ConfigError if its method takes none."""
+    """Returns the config with `source`, a dataset or its path; raises ConfigError if its method takes none."""
     return config.changed("data", **data_settings(source))
 
 
@@ -103,7 +106,7 @@ def with_identity(config: RunConfig, dataset: Dataset | None) -> RunConfig:
 
 
 def find_spec(env: VectorEnv | None, dataset: Dataset | None, settings: EnvConfig) -> Spec:
-    """Returns the environment's spaces with the config's observation groups; without an environment, the dataset's.
+    """Returns the spaces of the environment or, without one, of the dataset, as a `Spec` with `settings.obs_groups`.
 
     Raises ConfigError if the spaces of environment and dataset differ, or there is neither.
     """
@@ -117,7 +120,7 @@ def find_spec(env: VectorEnv | None, dataset: Dataset | None, settings: EnvConfi
 
 
 def check_fit(dataset: Dataset, spec: Spec, env_id: str) -> None:
-    """Raises ConfigError if a dataset's spaces differ from the environment's; bounds may differ."""
+    """Raises ConfigError, which names `env_id`, if a dataset has other spaces than `spec`; bounds may differ."""
     for what, theirs, ours in differing(dataset.spec, spec):
         raise ConfigError(
             f"the dataset's {what} are {theirs}, those of {env_id} are {ours}: use data of that environment, or name the one the "

@@ -100,7 +100,7 @@ def verify_resumability(env: VectorEnv, config: EnvConfig, trust: Trust, *, say:
 
 
 def env_from(source: object, settings: dict[str, object]) -> tuple[str, VectorEnv | None]:
-    """Returns the id for the config of an environment that a user passed, and the vector environment if it is one.
+    """Returns the id that a config gets for a user's environment, and the environment itself if it is a vector one.
 
     The second is None for an id, a function (which is registered) and a single environment. Adds settings that rebuild
     an object to `settings`. Raises ConfigError if `source` cannot be used.
@@ -166,9 +166,10 @@ def adopt_vector_env(source: VectorEnv, settings: dict[str, object]) -> str:
 def open_training_env(
     config: RunConfig, settings: EnvConfig, trust: Trust, ranks: Ranks, section: str = "env"
 ) -> VectorEnv:
-    """Opens the environments that a run steps, on this rank its share; with samplers, returns a handle to them.
+    """Opens the environments that `settings` describe for training; this process's share in a distributed run.
 
-    Raises ConfigError, which names a setting of `section`, if they cannot be built.
+    If sampler processes step them, returns a `SampledEnv`, a handle to those. Raises ConfigError, which names a setting
+    of `section`, if they cannot be built.
     """
     if config.sampling.uses_samplers:
         here = open_env(settings, trust, num_envs=1, section=section)
@@ -181,9 +182,10 @@ def open_training_env(
 
 
 def with_goals(spec: Spec, config: RunConfig, env: VectorEnv | None) -> Spec:
-    """Returns the spaces that networks get in a run with hindsight, in which the achieved goal is hidden from them.
+    """Returns a `Spec` without the achieved goal, which networks do not see in a run with hindsight.
 
-    Returns the spec unchanged for other runs. Raises ConfigError if the environment has no goals or cannot judge them.
+    Returns `spec` unchanged for other runs. Raises ConfigError if there is no environment, or it has no goals or cannot
+    compute the reward for another goal.
     """
     if not config.experience.has_goals:
         return spec
@@ -203,7 +205,10 @@ def with_goals(spec: Spec, config: RunConfig, env: VectorEnv | None) -> Spec:
 
 
 def with_groups(spec: Spec, groups: Groups) -> Spec:
-    """Returns the spec with observation groups; raises ConfigError if they name keys that the observations lack."""
+    """Returns the spec with `groups`: the observation keys that the policy sees, and the critic.
+
+    Raises ConfigError if they name keys that the observations lack.
+    """
     if groups == Groups():
         return spec
     if not isinstance(spec.obs, Dict):
@@ -226,7 +231,7 @@ def with_groups(spec: Spec, groups: Groups) -> Spec:
 
 
 def needed_of(given: Space, spec: Spec) -> Space:
-    """Returns an observation space without the keys that only the critic of an agent for `spec` sees."""
+    """Returns the observation space `given` without the keys that only the critic of an agent for `spec` sees."""
     seen = spec.seen_by("policy").obs
     if spec.groups == Groups() or not isinstance(given, Dict) or not isinstance(seen, Dict):
         return given

@@ -46,8 +46,8 @@ def plain_evaluation(settings: dict[str, object]) -> dict[str, object]:
 def env_changes(source: object) -> tuple[dict[str, object], VectorEnv | None]:
     """Returns the settings in which an environment for evaluation differs from the agent's, and a vector environment.
 
-    `source` is an environment as for an agent, an `EnvConfig`, or a mapping of settings; None means no differences. The
-    second part is None unless `source` is or holds a vector environment.
+    `source` is an environment as for an agent, an `EnvConfig`, or a mapping of settings; None gives {}. The second part
+    is None unless `source` is or holds a vector environment.
     """
     if isinstance(source, EnvConfig):
         return {f.name: getattr(source, f.name) for f in dataclasses.fields(source) if f.name != "n_envs"}, None
@@ -68,9 +68,10 @@ def evaluate_agent(
     env: object,
     watch: Callable[[Transition], None] | None,
 ) -> EvalResult:
-    """Runs complete episodes in the environments of evaluations, or in `env` unless it is None.
+    """Runs complete episodes in the environments that the config evaluates in, or in `env` unless it is None.
 
-    Raises ConfigError if an argument is invalid, there is no environment, or its spaces differ from those of training.
+    `watch`, unless None, is called with the steps, shape [time, env]. Raises ConfigError if an argument is invalid,
+    there is no environment, or its spaces differ from those of training.
     """
     num, seed = parse_steps(num_episodes, "num_episodes"), parse_seed(seed)
     chosen = parse_flag(deterministic, "deterministic")
@@ -85,9 +86,10 @@ def evaluate_agent(
 def evaluation_envs(
     config: RunConfig, spec: Spec, trust: Trust, source: object, num_episodes: int, policy: Policy
 ) -> Iterator[VectorEnv]:
-    """Yields the environments to evaluate in, and closes them afterwards if they were opened here.
+    """Yields, for the `with` block, the environments to evaluate in; closes them afterwards if they were opened here.
 
-    `source` replaces the config's unless it is None. Raises ConfigError if there is none or the spaces do not fit.
+    `source` is an environment or settings of one that replace the config's, or None. Raises ConfigError if there is
+    none or its spaces are not `spec`.
     """
     changes, made = env_changes(source)
     if made is not None:
@@ -130,7 +132,7 @@ def check_evaluation_env(config: RunConfig, spec: Spec) -> None:
 
 
 def check_spaces(given: Spec, ours: Spec, env_id: str) -> None:
-    """Raises ConfigError if an environment for evaluation has other spaces than training (`ours`).
+    """Raises ConfigError if an environment for evaluation has other spaces (`given`) than training (`ours`).
 
     Bounds of observations may differ, those of actions may not.
     """

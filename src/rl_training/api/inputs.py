@@ -18,10 +18,10 @@ LARGEST = float(np.finfo(np.float32).max)
 def encode_observation(
     obs: object, space: Space, device: torch.device, whole: Space | None = None
 ) -> tuple[Tree, bool]:
-    """Returns a user's observations as a batch of tensors on `device`, and True if it was a single observation.
+    """Returns an observation, or a batch of them, as tensors with a batch dimension, and True if it was a single one.
 
-    Keys that only the space `whole` has may be given and are ignored. Raises ConfigError if the observation does not
-    fit `space`.
+    Keys that are in the space `whole` and not in `space` may be given and are left out. Raises ConfigError if the
+    observation does not fit `space`.
     """
     if isinstance(obs, tuple) and len(obs) > 1 and isinstance(obs[-1], dict):
         raise ConfigError(
@@ -68,7 +68,7 @@ def encode_leaf(value: object, space: Leaf, name: str, device: torch.device) -> 
 
 
 def as_numbers(value: object, name: str) -> np.ndarray:
-    """Returns a value as an array of float64; raises ConfigError for text, complex numbers and ragged lists."""
+    """Returns a value as an array of float64; raises ConfigError, which calls it `name`, if it is not numeric."""
     if isinstance(value, dict):
         raise ConfigError(f"{name} is a dict, and the space has no keys: give an array")
     try:
@@ -94,11 +94,11 @@ def num_rows(obs: Tree) -> int:
 def encode_memory(
     state: tuple | None, episode_start: object, empty: Memory, batch: Tree
 ) -> tuple[Memory, Tensor | None]:
-    """Returns a recurrent policy's memory, and a bool tensor that is True in rows where an episode starts.
+    """Returns a recurrent policy's memory, and a bool tensor, [row], that is True where an episode starts.
 
-    Without a `state`, the memory is `empty` and `episode_start` None means True; with one, None means False. Returns
-    ((), None) for a policy without memory, whose `empty` is (). Raises ConfigError if an argument does not fit the
-    batch or the policy.
+    `state` is the memory that `predict` returned before. If it is None, the memory is `empty` and `episode_start` None
+    means True; else None means False. Returns ((), None) for a policy without memory, whose `empty` is (). Raises
+    ConfigError if an argument does not fit the observations `batch` or the policy.
     """
     num, device = num_rows(batch), next(tree_leaves(batch)).device
     start = as_numbers(state is None if episode_start is None else episode_start, "episode_start")

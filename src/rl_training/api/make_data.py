@@ -47,7 +47,7 @@ class Share(NamedTuple):
 
 
 class FunctionPolicy(Policy):
-    """A policy that calls a user's function of one observation; the log-probabilities of its actions are NaN."""
+    """A policy that calls a user's function of one observation for its action; log-probabilities are NaN."""
 
     def __init__(self, spec: Spec, function: Callable[[Tree], object], name: str) -> None:
         super().__init__(spec)
@@ -65,7 +65,7 @@ class FunctionPolicy(Policy):
         return Act(self.to_env.inverse(torch.from_numpy(chosen)), torch.full((len(rows),), torch.nan), memory)
 
     def observed(self, obs: Tree) -> list:
-        """Returns a list with one observation per row of a batch, each as the environment gives it."""
+        """Returns a list with one observation per row of a batch, as arrays in the environment's own form."""
         spaces = self.spec.obs.spaces if isinstance(self.spec.obs, Dict) else {"": self.spec.obs}
         leaves = {key: (obs[key] if key else obs) for key in spaces}  # pyrefly: ignore  (a tree of the space's form)
         own = {key: leaf.numpy() + getattr(spaces[key], "start", 0) for key, leaf in leaves.items()}  # pyrefly: ignore
@@ -145,7 +145,10 @@ def parse_policies(given: Sequence[object]) -> list[Share]:
 
 
 def name_of(policy: object, number: int) -> str:
-    """Returns a policy's name for the data's description; raises ConfigError, with `number`, if it is no policy."""
+    """Returns a policy's name for the data's description; raises ConfigError if it is no policy.
+
+    The error calls it `policies[number]`.
+    """
     from rl_training.api.agent import Agent
 
     if isinstance(policy, Path):
@@ -163,9 +166,9 @@ def name_of(policy: object, number: int) -> str:
 
 
 def given_policy(part: Share, spec: Spec) -> Policy | None:
-    """Returns the policy, on the CPU, of an agent or function that was passed as an object; None for a name.
+    """Returns the policy, on the CPU, of the agent or function in `part`; None if it only has a name.
 
-    Raises ConfigError if the agent was trained for other spaces.
+    Raises ConfigError if the agent was trained for other spaces than `spec`.
     """
     from rl_training.api.agent import Agent
 
@@ -215,7 +218,7 @@ def find_policy(name: str, env_id: str, spec: Spec, seed: int, trust: Sequence[s
 
 
 def to_dataset(steps: Transition, spec: Spec, policy: Policy, number: int, num_rows: int) -> Dataset:
-    """Returns the first `num_rows` valid steps, of shape [time, env], as a dataset, environment after environment.
+    """Returns the first `num_rows` valid rows of `steps`, shape [time, env], as a dataset, one environment after another.
 
     An episode that the end of the data cuts is marked as truncated. Rows that only reset an environment are left out.
     `number` is written as the policy of every row.
@@ -259,7 +262,10 @@ def executed_log_probs(steps: Transition, policy: Policy) -> Tensor:
 
 
 def memory_columns(policy: Policy) -> tuple[Column, ...]:
-    """Returns the columns to record so that a recurrent policy's probabilities can be recomputed; empty for others."""
+    """Returns the columns for a collector to record in addition: a recurrent policy's memory and starts of episodes.
+
+    Its probabilities can be recomputed from them. Empty for other policies.
+    """
     if not isinstance(policy, RecurrentPolicy):
         return ()
     parts = enumerate(policy.initial_memory(1))
@@ -268,7 +274,7 @@ def memory_columns(policy: Policy) -> tuple[Column, ...]:
 
 
 def made_on_first_use(config: RunConfig, trust: Sequence[str] = ()) -> Dataset:
-    """Returns the dataset of a config's recipe; makes and writes it to the cache folder unless it is there already.
+    """Returns the dataset that a config's `data.make` describes; makes it first if it is not in the cache folder.
 
     `trust` names packages whose code its policies may use. Raises ConfigError if the folder cannot be made.
     """
@@ -295,7 +301,7 @@ def make_room_for(path: Path) -> None:
 
 
 def file_name(make: MakeConfig, env: EnvConfig) -> str:
-    """Returns a file name that is unique for a recipe and the environment settings that affect the data."""
+    """Returns a file name that is unique for the recipe `make` of a dataset and the settings of `env` that affect it."""
     settings = dataclasses.asdict(dataclasses.replace(env, n_envs=1))
     unshaping = ("info_keys", "timeout_s", "obs_groups", *(("wrappers",) if not env.wrappers else ()))
     shaping = {name: value for name, value in settings.items() if name not in unshaping}

@@ -114,9 +114,9 @@ def begin(preset: str, env_id: str, seed: int) -> Agent:
 
 
 def train_until(agent: Agent, target: float) -> float:
-    """Trains until an evaluation reaches the return `target`, or to the end; returns the last evaluation's mean return.
+    """Trains an agent until an evaluation reaches the return `target`, or to the end of its budget.
 
-    Logs a warning if that is below the target.
+    Returns the last evaluation's mean return; logs a warning if that is below the target.
     """
     reached = agent.learn(callbacks=[StopOnReturn(target)], progress=False).eval_mean_return
     assert reached is not None
@@ -139,9 +139,10 @@ def roll_out(
     seed: int,
     trust: Sequence[str],
 ) -> tuple[Dataset, str]:
-    """Returns a dataset of `steps` steps and a description: the agent's own, or half of them by an expert.
+    """Returns a dataset of `steps` steps and a description: the agent's own steps, or half of them an expert's.
 
-    `kind` "medium" means the agent's own. Without an `expert`, the agent itself is trained to the end of its budget.
+    `kind` "medium" means the agent's own. `expert` is the path of a saved agent; if None, the agent itself is trained
+    to the end of its budget. `story` describes the agent.
     """
     with tempfile.TemporaryDirectory() as folder:
         medium = Path(folder) / "medium"
@@ -157,7 +158,7 @@ def roll_out(
 
 
 def finish(agent: Agent, path: Path) -> str:
-    """Trains an agent to the end of its budget, saves it to `path`, and returns a description of it."""
+    """Trains an agent to the end of its budget, saves it to `path`, and returns the text "the same run at N steps"."""
     if agent.progress.env_steps < agent.config.training.total_timesteps:
         agent.learn(progress=False)
     agent.save(path)
@@ -165,10 +166,10 @@ def finish(agent: Agent, path: Path) -> str:
 
 
 def replay_dataset(agent: Agent) -> Dataset:
-    """Returns the steps in an agent's replay, oldest first, by environment; open episodes are marked as truncated.
+    """Returns the steps in an agent's replay as a dataset, one environment after the other, each oldest first.
 
-    Actions and rewards are in the environment's units. The probability of an action is not kept in a replay. Raises
-    ConfigError if the agent has no replay with steps.
+    Episodes that are still open are marked as truncated. Actions and rewards are in the environment's units; action
+    probabilities are missing. Raises ConfigError if the agent has no replay with steps.
     """
     replay = None if agent.trainer is None else agent.trainer.experience
     if not isinstance(replay, Replay) or not replay.added:

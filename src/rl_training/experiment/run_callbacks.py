@@ -59,7 +59,7 @@ class SaveFirst(Callback):
 
 
 class Checkpointing(Callback):
-    """A callback that saves at every interval and at the end, and separately at an evaluation that is the best so far."""
+    """A callback that saves at every interval and at the end, and separately the best evaluated agent so far."""
 
     def __init__(self, interval: int, save_step: Callable[[], object], save_best: Callable[[], object]) -> None:
         self.interval, self.save_step, self.save_best = interval, save_step, save_best
