@@ -218,7 +218,7 @@ def find_policy(name: str, env_id: str, spec: Spec, seed: int, trust: Sequence[s
 
 
 def to_dataset(steps: Transition, spec: Spec, policy: Policy, number: int, num_rows: int) -> Dataset:
-    """Returns the first `num_rows` valid rows of `steps`, shape [time, env], as a dataset, one environment after another.
+    """Returns the first `num_rows` valid rows of `steps`, shape [time, env], as a dataset, environment by environment.
 
     An episode that the end of the data cuts is marked as truncated. Rows that only reset an environment are left out.
     `number` is written as the policy of every row.
@@ -301,7 +301,7 @@ def make_room_for(path: Path) -> None:
 
 
 def file_name(make: MakeConfig, env: EnvConfig) -> str:
-    """Returns a file name that is unique for the recipe `make` of a dataset and the settings of `env` that affect it."""
+    """Returns a file name that is unique for the recipe `make` of a dataset and the settings of `env` that matter."""
     settings = dataclasses.asdict(dataclasses.replace(env, n_envs=1))
     unshaping = ("info_keys", "timeout_s", "obs_groups", *(("wrappers",) if not env.wrappers else ()))
     shaping = {name: value for name, value in settings.items() if name not in unshaping}

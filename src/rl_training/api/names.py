@@ -22,7 +22,7 @@ These are the settings with their defaults; docs/configuration.md explains them.
 def keywords(kind: type, own_defaults: dict[str, object]) -> list[Parameter]:
     """Returns the fields of the settings class `kind`, without `id`, as keyword parameters for a signature.
 
-    `own_defaults` (field to value) take precedence over the defaults of the class.
+    `own_defaults` maps fields to defaults that replace those of the class.
     """
     found = []
     for field in dataclasses.fields(kind):

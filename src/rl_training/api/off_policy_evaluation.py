@@ -53,8 +53,8 @@ def off_policy(
 ) -> Report:
     """Estimates the agent's expected return from logged data by every estimator, with intervals and diagnostics.
 
-    Episodes of one step are contexts and decisions; longer ones get values from fitted Q evaluation, cross-fitted over
-    two halves of the episodes with `updates` each (0: none, then only importance sampling is used). `gamma` is the
+    Episodes of one step are treated as contexts and decisions; longer ones get values from fitted Q evaluation, trained
+    on each half of the episodes for the other with `updates` each (0: only importance sampling is used). `gamma` is the
     agent's own unless given. If the data do not suffice, the report has no estimates, and its `refusal` says why.
     Raises ConfigError if an argument is invalid or the agent is recurrent.
     """
@@ -75,10 +75,10 @@ def fitted_q(
     updates: int = 5_000,
     seed: int = 0,
 ) -> FittedQ:
-    """Returns the agent's values at every row of the data, and its expected return, by a model fitted to the data.
+    """Estimates the agent's values at every row of the data, and its expected return, by a Q model fitted to the data.
 
-    It needs no logged probabilities, but has model error. `gamma` is the agent's own unless given. Raises ConfigError
-    if an argument is invalid or the agent is recurrent.
+    Needs no logged probabilities, but has model error. `gamma` is the agent's own unless given. Raises ConfigError if
+    an argument is invalid or the agent is recurrent.
     """
     target = checked_target(agent, data, gamma, deterministic)
     return fit_q(target, data, parse_steps(updates, "updates", least=0), parse_seed(seed))
@@ -192,7 +192,7 @@ def check_ranking(
 
 
 def values_by_critics(agent: Agent, data: Dataset) -> CriticValues:
-    """Returns the values of every row by the agent's own critics, in the units of the environment's rewards.
+    """Returns the values of every row of the data by the agent's own critics, in units of the environment's rewards.
 
     Raises ConfigError if the agent learned from shifted rewards, or the data have other spaces.
     """

@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 
 def untrained() -> dict:
-    """Returns the state tree of a new agent: empty experience and progress; the weights are in its algorithm."""
+    """Returns the state tree of a new agent without weights: empty "experience", and "progress" with all counts 0."""
     return {"experience": {}, "progress": asdict(Progress()) | {"recent": []}}
 
 
@@ -66,8 +66,8 @@ def parts_asked_for(
 ) -> AgentParts:
     """Returns the parts of a new agent of class `kind` from its constructor's arguments.
 
-    `given` are the positional arguments after the environment. Opens environments and data. Raises ConfigError if
-    arguments do not fit together or a setting is invalid.
+    `given` are the positional arguments after the environment, `settings` the keywords. Opens environments and data.
+    Raises ConfigError if arguments do not fit together or a setting is invalid.
     """
     if isinstance(env, RunConfig):
         if settings or given != (None,):
@@ -93,7 +93,10 @@ def parts_asked_for(
 
 
 def check_order(kind: type[Agent], env: object, given: tuple[object, ...]) -> None:
-    """Raises ConfigError if `env` is a policy's name, which other libraries take first, or the algorithm's config."""
+    """Raises ConfigError if `env` is no environment: a policy's name, which other libraries take first, or a config.
+
+    `given` are the positional arguments after it.
+    """
     name = kind.__name__
     if isinstance(env, str) and env.endswith("Policy") and given != (None,):
         first = repr(given[0]) if isinstance(given[0], str) else "env"
@@ -109,10 +112,10 @@ def check_order(kind: type[Agent], env: object, given: tuple[object, ...]) -> No
 
 
 def with_config(kind: type[Agent], given: tuple[object, ...], settings: dict[str, object]) -> dict[str, object]:
-    """Returns keyword arguments with the changed fields of an algorithm's config, `given[0]`, as section `algorithm`.
+    """Returns keyword arguments in which "algorithm" has the fields of a config, `given[0]`, that are not the default.
 
-    Returns them unchanged if it is None. Raises ConfigError if it is no config of this algorithm, more is given by
-    position, or a setting is given twice.
+    Returns `settings` unchanged if `given[0]` is None. Raises ConfigError if it is no config of this algorithm, more is
+    given by position, or a setting is given twice.
     """
     entry = ALGORITHMS.find(kind.name)
     if entry is None:
@@ -139,7 +142,7 @@ def with_config(kind: type[Agent], given: tuple[object, ...], settings: dict[str
 
 
 def described(given: object, own: type[AlgorithmConfig]) -> str:
-    """Returns a phrase for an error message: what was passed in place of a config of class `own`, and the fix."""
+    """Returns a phrase for an error message: what `given` is, in place of a config of class `own`, and the fix."""
     if isinstance(given, RunConfig):
         return "a RunConfig: that is a whole run, give it alone"
     if isinstance(given, AlgorithmConfig):
@@ -158,7 +161,7 @@ def differs(config: AlgorithmConfig, field: Field) -> bool:
 
 
 def new_parts(config: RunConfig, made: VectorEnv | None, dataset: Source | None, trust: Trust) -> AgentParts:
-    """Opens the data and environments of a new run, builds its networks, and returns the parts.
+    """Opens the data and environments of a new run, builds its networks, and returns them and the rest of an agent.
 
     `made` is a vector environment that the user passed, which is used unless samplers step the run; else None. Raises
     ConfigError if they do not fit together; the environments are closed then.

@@ -33,9 +33,10 @@ A = TypeVar("A", bound="Agent")
 
 
 def kind_of(wanted: type[A], name: str, source: str, how: str = "load") -> type[A]:
-    """Returns `wanted` or, if that is `Agent` itself, the class of agents for the saved algorithm `name`.
+    """Returns `wanted` or, if that is `Agent` itself, the agent class of the saved algorithm `name`, such as PPO.
 
-    Raises ConfigError if `wanted` is the class of another algorithm; `source` and `how` are for the message.
+    Raises ConfigError if `wanted` is the class of another algorithm; `source` (the saved agent's path) and `how`
+    ("load" or "resume") are for the message.
     """
     if wanted.name and name != wanted.name:
         owner = wanted.class_for(name).__name__ if how == "resume" else "rl_training"
@@ -44,10 +45,10 @@ def kind_of(wanted: type[A], name: str, source: str, how: str = "load") -> type[
 
 
 def read_saved(path: str | Path, trust: Sequence[str]) -> tuple[Path, Checkpoint, Trust]:
-    """Returns the path of a saved agent's checkpoint, its content, and the permission for its code.
+    """Returns the path of a saved agent's checkpoint, its content, and which code it may use.
 
-    In a run directory, that is the best checkpoint, else the last. Raises CheckpointError if there is none or it is
-    damaged.
+    In a run directory, that is the best checkpoint, else the last. `trust` names packages whose code is allowed. Raises
+    CheckpointError if there is none or it is damaged.
     """
     found = find_checkpoint(parse_path(path, "path"))
     trusted = Trust.of(found / MANIFEST, trust)
@@ -100,8 +101,9 @@ def reopen(
 ) -> A:
     """Returns the agent of a run directory at its last checkpoint, or at its start if there is none.
 
-    `written` is the config in the directory; its sampling settings may differ from those of the checkpoint. `totals`
-    are new budgets of the whole run, None where it keeps its own. Raises ConfigError if other settings were changed.
+    `written` is the config in the directory; its sampling settings may differ from those of the checkpoint. `code` maps
+    settings to objects such as encoder classes, and `totals` the two budgets to new ones, None where they stay. Raises
+    ConfigError if other settings were changed.
     """
     kind, steps = kind_of(wanted, written.name, str(run.path), "resume"), run.steps()
     if steps:
@@ -123,7 +125,7 @@ def reopen(
 
 
 def refuse_changes(run: Path, config: RunConfig, written: RunConfig) -> None:
-    """Raises ConfigError if the config in a run directory differs from the one that the run was trained with."""
+    """Raises ConfigError if the config in a run directory (`written`) differs from the trained one (`config`)."""
     for path, old, new in diff(config, written):
         raise ConfigError(
             f"{run / 'config.yaml'} was changed after the run began ({path}: {old!r} -> {new!r}): a resumed run keeps "
@@ -133,9 +135,9 @@ def refuse_changes(run: Path, config: RunConfig, written: RunConfig) -> None:
 
 
 def split_code(checkpoint: Checkpoint, keywords: dict[str, object]) -> tuple[Checkpoint, dict[str, object]]:
-    """Returns the checkpoint with code objects among the keywords put into its config, and the remaining keywords.
+    """Returns the checkpoint with code among the keywords, such as an encoder class, in its config, and the others.
 
-    A keyword is code if it can be called and the saved setting of that name is code, too.
+    A callable counts as code only if the saved setting of that name is code, too.
     """
     settings = checkpoint.config.get("algorithm")
     if not isinstance(settings, dict):
@@ -148,7 +150,10 @@ def split_code(checkpoint: Checkpoint, keywords: dict[str, object]) -> tuple[Che
 
 
 def sampled_anew(config: RunConfig, changes: Mapping[str, object]) -> RunConfig:
-    """Returns the config with changed settings of section `sampling`; raises ConfigError if the lag would change."""
+    """Returns the config with changed settings of section `sampling`, such as {"workers": 4}.
+
+    Raises ConfigError if one is invalid, or if `lag` would change.
+    """
     if not isinstance(changes, Mapping):
         raise ConfigError(
             f"sampling={shortened(changes)} must be a mapping of settings, e.g. sampling={{'workers': 4}}"
@@ -163,5 +168,5 @@ def sampled_anew(config: RunConfig, changes: Mapping[str, object]) -> RunConfig:
 
 
 def sampled_as(config: RunConfig, other: RunConfig) -> RunConfig:
-    """Returns the config with the sampling settings of `other`, except the lag, which it keeps."""
+    """Returns the config with the settings of section `sampling` of `other`, except `lag`, which stays."""
     return config.replace("sampling", **asdict(other.sampling) | {"lag": config.sampling.lag})

@@ -76,16 +76,16 @@ def first_trainer(agent: Agent) -> Trainer:
 
 
 def keep_reward_scale(trainer: Trainer, state: dict) -> None:
-    """Copies the reward statistics in `state`, if it has any, to a trainer whose run starts with saved weights."""
+    """Copies the statistics of rewards in an agent's state tree, if it has any, to a trainer of a new run."""
     rewards, scaling = state["experience"].get("reward_scaling"), getattr(trainer.experience, "reward_scaling", None)
     if rewards and scaling is not None:
         scaling.set_moments(rewards["moments"])
 
 
 def training_envs(agent: Agent) -> dict[str, VectorEnv]:
-    """Returns the environments to collect from, by `env_key`, and opens those that are not open yet.
+    """Returns the environments to collect from, and opens those that are not open yet; {} for a run without env steps.
 
-    Empty for a run without env steps.
+    The keys are `PhaseConfig.env_key`: "" for section env, others for phases that change it.
     """
     config = agent.config
     if not config.training.total_timesteps:
@@ -104,7 +104,7 @@ def training_envs(agent: Agent) -> dict[str, VectorEnv]:
 
 
 def check_same_spec(env: VectorEnv, agent: Agent, source: str) -> None:
-    """Closes environments of a phase and raises ConfigError if their spaces do not fit the agent's networks."""
+    """Raises ConfigError, which names `source`, if environments do not have the agent's spaces; closes them first."""
     theirs, ours = replace(env.spec, groups=agent.spec.groups), agent.spec
     if theirs != ours:
         env.close()
@@ -133,7 +133,7 @@ def open_directory(agent: Agent, path: Path) -> RunDirectory:
 
 
 def evaluation_callback(agent: Agent, trainer: Trainer) -> Evaluation | None:
-    """Returns the callback that evaluates as the config says; None if nothing can or need be evaluated."""
+    """Returns the callback that evaluates as the config says; None if no environment can be built or nothing asks for it."""
     config = agent.config
     if not can_be_built(config.evaluated_env) or not (agent.run_dir or config.evaluation.interval):
         return None
@@ -148,7 +148,10 @@ def evaluation_callback(agent: Agent, trainer: Trainer) -> Evaluation | None:
 
 
 def check_idle(trainer: Trainer | None, call: str) -> None:
-    """Raises ConfigError, which names `call`, if the agent is learning; `trainer` is None before the first `learn`."""
+    """Raises ConfigError, which names the method `call`, if the agent is learning just now.
+
+    `trainer` is the agent's, None before the first `learn`.
+    """
     if trainer is not None and trainer.running:
         raise ConfigError(
             f"{call}() was called while this agent learns, from a callback or another thread: wait until `learn` has "
@@ -159,7 +162,7 @@ def check_idle(trainer: Trainer | None, call: str) -> None:
 def with_budget(
     config: RunConfig, progress: Progress, total_timesteps: int | None, total_updates: int | None
 ) -> RunConfig:
-    """Returns the config with totals that are so many env steps, and updates from data alone, beyond those done.
+    """Returns the config with so many env steps, and updates from data alone, beyond those that `progress` counts.
 
     Returns it unchanged if both are None. Raises ConfigError if the config has no budget either.
     """
@@ -181,9 +184,9 @@ def with_budget(
 
 
 def extended(config: RunConfig, progress: Progress, totals: Mapping[str, int | None]) -> RunConfig:
-    """Returns the config with new totals for the whole run, from setting to number; None keeps the old one.
+    """Returns the config with the totals of the whole run in `totals`, "total_timesteps" or "total_updates" to number.
 
-    Raises ConfigError if a total is below what is done.
+    None keeps the old one. Raises ConfigError if a total is below what is done.
     """
     done = {"total_timesteps": progress.env_steps, "total_updates": progress.offline_updates}
     changes = {name: parse_steps(total, name) for name, total in totals.items() if total is not None}

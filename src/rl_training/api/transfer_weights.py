@@ -40,10 +40,9 @@ log = logging.getLogger(__name__)
 def changed_config(
     checkpoint: Checkpoint, env: object, dataset: Source | None, changes: dict[str, object]
 ) -> tuple[RunConfig, VectorEnv | None]:
-    """Returns a checkpoint's config with other settings, and the vector environment if `env` is one, else None.
+    """Returns a checkpoint's config with the settings `changes`, and the vector environment if `env` is one, else None.
 
-    With `env`, the environment's `kwargs` and `max_episode_steps` are those given with it. Raises ConfigError if the
-    result is invalid.
+    With `env`, the saved `kwargs` and `max_episode_steps` are dropped. Raises ConfigError if the result is invalid.
     """
     saved, changes, made = by_our_names(checkpoint.config), dict(changes), None
     name, replaced = saved["algorithm"]["name"], {}
@@ -67,10 +66,10 @@ def changed_config(
 
 
 def load_saved_weights(agent: Agent, kind: str, path: Path, checkpoint: Checkpoint, trust: Trust) -> None:
-    """Loads a checkpoint's learned weights into an agent, and adds a record of the checkpoint to `agent.origins`.
+    """Loads a checkpoint's weights and observation statistics into an agent, and records that in `agent.origins`.
 
-    `kind` "load" also takes optimizers and reward scale, "warm_start" only observation statistics. Raises ConfigError
-    if the networks differ.
+    `kind` "load" also takes optimizers and reward scale, "warm_start" does not. Raises ConfigError if the networks
+    differ.
     """
     saved = RunConfig.from_mapping(checkpoint.config)
     trust.check_algorithm(saved.algorithm)
@@ -94,10 +93,10 @@ def load_saved_weights(agent: Agent, kind: str, path: Path, checkpoint: Checkpoi
 
 
 def take_state(agent: Agent, kind: str, theirs: Algorithm, state: dict, saved: RunConfig, source: Path) -> None:
-    """Copies a saved state into an agent's networks; keeps numbers that follow from the agent's own settings.
+    """Copies `state`, saved weights and optimizers, into an agent; keeps values that its own settings determine.
 
-    `theirs` is an algorithm built from the saved config, which the state is loaded into first. Raises ConfigError if
-    the networks have other shapes.
+    `theirs` is an algorithm built from the saved config, into which the state is loaded first. `kind` "warm_start"
+    leaves optimizers out. Raises ConfigError if the networks have other shapes.
     """
     ours = agent.algorithm
     twin = build_algorithm(agent.config.replace("training", seed=saved.training.seed), agent.spec)
@@ -117,13 +116,13 @@ def take_state(agent: Agent, kind: str, theirs: Algorithm, state: dict, saved: R
 
 
 def network_state(algorithm: Algorithm) -> dict[str, Tensor]:
-    """Returns an algorithm's weights and statistics by name, without optimizers, scheduled numbers and flags."""
+    """Returns an algorithm's weights and statistics by name, without optimizers, scheduled values and flags."""
     left_out = {*FLAGS, *numbers(algorithm)}
     return {n: x for n, x in algorithm.state_dict().items() if n not in left_out and not n.startswith(OPTIMIZERS)}
 
 
 def numbers(algorithm: Algorithm) -> set[str]:
-    """Returns the names, in an algorithm's state, of scheduled numbers, which follow from its settings."""
+    """Returns the names, in an algorithm's state, of the values of schedules, which follow from its settings."""
     return {f"{name}.value" for name, module in algorithm.named_modules() if isinstance(module, Scheduled)}
 
 
@@ -148,7 +147,7 @@ def initial_only(saved: RunConfig, config: RunConfig) -> str:
 
 
 def check_same_spaces(checkpoint: Checkpoint, spec: Spec, env_id: str) -> None:
-    """Raises ConfigError if an environment's spaces differ from those of the saved agent; bounds may differ."""
+    """Raises ConfigError if the spaces `spec` of an environment differ from the saved agent's; bounds may differ."""
     for what, theirs, ours in differing(Spec.from_json(checkpoint.spec), spec):
         raise ConfigError(
             f"the saved agent's {what} are {theirs}, those of {env_id} are {ours}: use an environment with the same spaces"
@@ -156,7 +155,10 @@ def check_same_spaces(checkpoint: Checkpoint, spec: Spec, env_id: str) -> None:
 
 
 def check_same_groups(saved: Spec, spec: Spec) -> None:
-    """Raises ConfigError if the saved policy or critic saw other keys of the observation, even of equal shapes."""
+    """Raises ConfigError if the saved policy or critic sees other observation keys than under `spec`.
+
+    Keys with equal shapes differ, too.
+    """
     if saved.groups == spec.groups == Groups():
         return
     groups: tuple[Literal["policy", "critic"], ...] = ("policy", "critic")
@@ -169,7 +171,7 @@ def check_same_groups(saved: Spec, spec: Spec) -> None:
 
 
 def take_again(agent: Agent, origins: Sequence[dict]) -> None:
-    """Loads into a new agent the weights of the checkpoints that `origins` record.
+    """Loads the weights of the checkpoints that `origins`, an earlier agent's records, name into a new agent.
 
     Raises ConfigError if weights were taken later than at step 0, or a checkpoint is gone or was changed.
     """
