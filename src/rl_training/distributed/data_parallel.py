@@ -17,11 +17,11 @@ PATIENCE = timedelta(days=7)  # the first may evaluate for long; torchrun ends t
 
 @contextmanager
 def data_parallel() -> Iterator[Ranks]:
-    """Joins this process to the ranks that torchrun started, inside the `with` block, and yields the `Ranks`.
+    """Joins this process to the others that torchrun started, inside the `with` block; yields its `Ranks`.
 
-    Without torchrun or with one process, yields `ALONE`. Agents that are made inside the block train together with
-    those of the other ranks, which have to make the same ones. The first rank records the run; the others leave out run
-    directories, callbacks and evaluations. Raises LostRankError if another rank ends or does not answer.
+    Without torchrun or with one process, yields `ALONE`. Agents made inside the block train together with those of the
+    other processes, which have to make the same ones. The first process records the run; the others leave out run
+    directories, callbacks and evaluations. Raises LostRankError if another process ends or does not answer.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1 or "RANK" not in os.environ:
         yield ALONE

@@ -19,9 +19,9 @@ class SamplerLostError(Exception):
 
 
 class Engine(ABC):
-    """The transport of calls from a learner to its samplers, numbered from 0, and of their answers.
+    """The transport of calls from a learner to its samplers (processes that step environments), and of their answers.
 
-    Every `launch` and every `post` must be followed by one `receive`.
+    Samplers are numbered from 0. Every `launch` and every `post` must be followed by one `receive`.
     """
 
     capacity: int  # steps of every environment that one request may ask for
@@ -35,14 +35,14 @@ class Engine(ABC):
 
     @abstractmethod
     def publish(self, request: Request) -> Key:
-        """Stores a request where every sampler can read it, and returns the key under which samplers are asked for it.
+        """Stores a request for steps where every sampler can read it, and returns its key, an argument for `post`.
 
         May overwrite the oldest request that is stored.
         """
 
     @abstractmethod
     def post(self, index: int, method: str, *arguments: Any) -> None:
-        """Asks sampler `index` to call one of its methods, without waiting; `receive` returns the answer."""
+        """Asks sampler `index` to call its method `method`, without waiting; `receive` returns the answer."""
 
     @abstractmethod
     def receive(self, index: int) -> Any:

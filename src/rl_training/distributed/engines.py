@@ -22,8 +22,8 @@ from rl_training.runtime.collector import kept_columns, remember, transition
 def start_engine(sampling: SamplingConfig, obs: Space, fragment: int, assignments: Sequence[Assignment]) -> Engine:
     """Returns the engine that `sampling` names, for one sampler per assignment; no sampler is launched yet.
 
-    `obs` is the space of observations. With a lag, the engine holds `lag` + 1 requests of `fragment` steps each at a
-    time, otherwise one. Raises ConfigError if Ray is not installed or its cluster cannot be reached.
+    `obs` is the space of observations. With `sampling.lag`, the engine holds `lag` + 1 requests of `fragment` steps
+    each at a time, otherwise one. Raises ConfigError if Ray is not installed or its cluster cannot be reached.
     """
     slots, fragment = (sampling.lag + 1, fragment) if sampling.lag else (1, 1)
     timeout_s = assignments[0].env.timeout_s
@@ -35,7 +35,7 @@ def start_engine(sampling: SamplingConfig, obs: Space, fragment: int, assignment
 
 @torch.no_grad()
 def examples(assignment: Assignment, space: Space) -> tuple[Request, Block]:
-    """Returns an example request and block, of one step in one environment, which show the sizes of messages.
+    """Returns an example of a request and of its answer, of one step in one environment, to show shapes and types.
 
     `space` is that of the observations. The state of torch's random numbers is the same afterwards.
     """
@@ -54,7 +54,7 @@ def examples(assignment: Assignment, space: Space) -> tuple[Request, Block]:
 
 
 def zeros(space: Space) -> Tree:
-    """Returns an observation of zeros with a leading dimension of 1; a dict of tensors if the space is a Dict."""
+    """Returns an observation of zeros, [1, ...]; a dict of tensors if the space is a Dict."""
     if isinstance(space, Dict):
         return {key: zeros_of(leaf) for key, leaf in space.spaces.items()}
     return zeros_of(space)

@@ -21,7 +21,7 @@ def make_sampled_collector(
     mode: CompileMode = False,
     columns: Sequence[Column] = (),
 ) -> SampledCollector:
-    """Returns a collector of the steps that samplers take, and starts the samplers.
+    """Starts the sampler processes of `env`, and returns a collector of the steps that they take.
 
     With `sampling.lag`, the samplers work ahead of the learner; without, the learner waits for them.
     """

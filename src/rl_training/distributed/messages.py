@@ -30,7 +30,7 @@ class Assignment:
 
 
 class Carry(NamedTuple):
-    """The observations, policy memory and episode starts that the next step needs, with a row for every environment."""
+    """The observations, policy memory and flags of episode starts before the next step; tensors [env, ...]."""
 
     obs: Tree
     memory: Memory
@@ -38,7 +38,7 @@ class Carry(NamedTuple):
 
 
 class SamplingMode(NamedTuple):
-    """The settings of a request's steps: their number, random or by policy, compile mode, threads, precision."""
+    """The settings of the steps to take: their number, random or by policy, compile mode, threads, precision."""
 
     num_steps: int
     uniform: bool  # by a policy that acts at random, not by the one whose weights are sent
@@ -57,12 +57,12 @@ class Request(NamedTuple):
 
 
 def weights_of(policy: Policy) -> list[Tensor]:
-    """Returns a policy's parameters and buffers, in the order in which they are sent."""
+    """Returns a policy's parameters, then its buffers: the policy's own tensors, not copies."""
     return [*policy.parameters(), *policy.buffers()]
 
 
 class Block(NamedTuple):
-    """One sampler's answer to a request: its steps, and the observations, memory and random state after them."""
+    """One sampler's answer to a request: steps, [time, env], and observations, memory and random state after them."""
 
     steps: Transition  # [time, own environments]
     carry: Carry

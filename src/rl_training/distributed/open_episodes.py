@@ -9,7 +9,7 @@ import torch
 
 
 class OpenEpisodes:
-    """The start of each environment's open episode and the actions since; checkpoints contain both.
+    """A log of how each environment's open episode began and of the actions since; checkpoints contain both.
 
     A sampler that replaces a lost one repeats these actions, to bring the environments back to where they were.
     """
@@ -27,7 +27,7 @@ class OpenEpisodes:
             self.starts[env], self.actions[env] = start, []
 
     def add(self, actions: np.ndarray, ended: np.ndarray, starts: Mapping[int, dict]) -> None:
-        """Appends [time, env] actions, in the environments' units, to the logs of the episodes that are still open.
+        """Appends actions, [time, env, ...] in the environments' units, to the logs of the episodes still open.
 
         `ended`, [time, env], marks the last steps of episodes: actions up to them are dropped. `starts` maps the number
         of an environment in which an episode ended to how its newest episode began.
@@ -40,7 +40,7 @@ class OpenEpisodes:
                 self.actions[env].append(piece)
 
     def rows(self) -> list[dict]:
-        """Returns a dict per environment: its open episode's `start` and `actions`, one tensor, [time, ...]."""
+        """Returns a dict per environment: "start", how its open episode began, and "actions", a tensor [time, ...]."""
         for env, pieces in enumerate(self.actions):
             self.actions[env] = [np.concatenate(pieces)] if pieces else []
         return [
@@ -49,6 +49,6 @@ class OpenEpisodes:
         ]
 
     def load(self, rows: list[dict]) -> None:
-        """Replaces the logs of all environments by rows that `rows()` returned."""
+        """Replaces the logs of all environments by `rows`, a list that the method `rows` returned."""
         self.starts = [row["start"] for row in rows]
         self.actions = [[row["actions"].numpy().copy()] if len(row["actions"]) else [] for row in rows]

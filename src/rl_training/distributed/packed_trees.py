@@ -16,7 +16,7 @@ PLAIN = "plain"  # the name under which everything that is no tensor travels
 
 
 def pack(tree: dict) -> tuple[Tensor, list[Segment]]:
-    """Packs a tree of tensors, JSON values and row segments into one uint8 tensor; returns it and the tree's segments.
+    """Packs a tree of tensors, JSON values and RowLogs into one uint8 tensor; returns it and the RowLogs' segments.
 
     The rows of a segment are packed, too, unless the segment is in a file: then only the file's path and digest are.
     """
@@ -36,7 +36,7 @@ def pack(tree: dict) -> tuple[Tensor, list[Segment]]:
 
 
 def unpack(message: Tensor) -> tuple[dict, list[Segment]]:
-    """Unpacks a message that `pack` made; returns the tree and its row segments.
+    """Unpacks a message that `pack` made; returns the tree, with lists for tuples, and its row segments.
 
     Segments that are in files are opened; the others keep the rows that were sent in memory.
     """

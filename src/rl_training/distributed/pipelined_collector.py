@@ -20,7 +20,7 @@ from rl_training.runtime.seeding import derived
 
 
 class FragmentOrder(NamedTuple):
-    """An order to the samplers for one fragment (the steps of an iteration) that the learner has not used yet.
+    """An order to the samplers for the steps of one iteration (a fragment) that the learner has not used yet.
 
     It holds a copy of the weights to act with. `key` is None until the samplers are asked.
     """
@@ -65,9 +65,10 @@ class PipelinedCollector(SampledCollector):
             yield from self.take(policy, num_steps - size)
 
     def next_fragment(self, policy: Policy) -> Transition:
-        """Waits for the next fragment, and returns its steps, [time, env]; stores the columns of its ended episodes.
+        """Waits for the steps of the next iteration (a fragment) and returns them, [time, env].
 
-        Before it waits, it sends the policy's current weights to the samplers for a later fragment.
+        Stores the values that ended episodes gave. Before it waits, it sends the policy's weights to the samplers for a
+        later fragment, unless that has its order already.
         """
         missing = self.lag + 1 - len(self.orders)
         newest = tuple(x.detach().cpu().clone() for x in weights_of(policy)) if missing else ()
@@ -99,9 +100,9 @@ class PipelinedCollector(SampledCollector):
         return {"sampling/lag_max": float(max(lags))} | share
 
     def state_dict(self) -> dict:
-        """Returns the collector's state, without waiting for fragments that samplers are working on.
+        """Returns the collector's state, without waiting for the steps that samplers are taking.
 
-        Of those it holds the policy's version and weights, with which a resumed run collects them again.
+        Has instead the versions and weights of the policies that take these, so that a resumed run collects them again.
         """
         return super().state_dict() | {
             "begun": self.begun,
@@ -124,7 +125,7 @@ class PipelinedCollector(SampledCollector):
 
 
 def by_name(columns: dict[int, EpisodeColumns], num_steps: int, num_envs: int) -> EpisodeColumns:
-    """Turns columns of ended episodes, given by step, into a [time, env] tensor for each name; NaN where none ended."""
+    """Turns values of ended episodes, {step: {name: [env]}}, into a tensor [time, env] by name; NaN where none ended."""
     names = dict.fromkeys(name for said in columns.values() for name in said)
     nothing = no_values(num_envs)
     rows = {name: [columns.get(time, {}).get(name, nothing) for time in range(num_steps)] for name in names}
@@ -132,7 +133,10 @@ def by_name(columns: dict[int, EpisodeColumns], num_steps: int, num_envs: int) -
 
 
 def read_steps(state: dict) -> Transition:
-    """Returns the steps in a checkpoint's collector state; raises TypeError if one of its values is no tensor."""
+    """Returns the steps in `state["left"]` of a saved collector, given as `state`, as a `Transition`.
+
+    Raises TypeError if one of its values is no tensor.
+    """
     for name, value in state.items():
         if name != "columns":
             saved_tensors(value, f"collector.left.{name}")

@@ -30,7 +30,7 @@ Build = Callable[[EnvConfig], VectorEnv]
 
 
 class ProbeTask(NamedTuple):
-    """The arguments of an environment's probe in another process: its config, and a function that builds it."""
+    """The arguments of trying out an environment in another process: its config, and a function that builds it."""
 
     env: EnvConfig
     build: Build
@@ -39,9 +39,9 @@ class ProbeTask(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The result of an environment's probe, sent by its process: `different`, or a description of the error it raised.
+    """The result of trying out an environment in another process: a difference found, or the error that it raised.
 
-    An answer describes an error if `said` is not empty.
+    Describes an error if `said` is not empty; else `different` names in what a restored copy differs, or is None.
     """
 
     different: str | None = None
@@ -84,8 +84,8 @@ def probe_apart(config: EnvConfig, build: Build) -> str | None:
 def wait_for(pipe: Connection, beats: Any, timeout_s: float | None) -> Answer:
     """Waits for the answer of the process that tries out an environment, and returns it; raises EOFError if that died.
 
-    Raises SamplerLostError if `beats`, which that process counts up, stands still for `timeout_s` seconds and a margin.
-    With None it waits for ever.
+    Raises SamplerLostError if `beats.value`, which that process counts up, stands still for `timeout_s` seconds and a
+    margin. With None it waits for ever.
     """
     seen, since = 0, time.monotonic()
     for _ in itertools.count():
@@ -100,7 +100,7 @@ def wait_for(pipe: Connection, beats: Any, timeout_s: float | None) -> Answer:
 
 
 def raised_error(config: EnvConfig, answer: Answer) -> BaseException:
-    """Returns the error that an answer describes, with its traceback as a note.
+    """Returns the error that an answer with a non-empty `said` describes, with its traceback as a note.
 
     It is the original error or, if that could not be sent, an EnvFailedError.
     """
@@ -135,7 +135,7 @@ def count(beats: Any) -> None:
 
 
 class ReportedWhole(Reported):
-    """A context manager that sends an exception of its block through the pipe, as an `Answer`, and suppresses it."""
+    """A context manager that sends an exception of its `with` block as an `Answer` through a pipe and suppresses it."""
 
     def message(self, error: Exception) -> tuple:
         said, trace = super().message(error)

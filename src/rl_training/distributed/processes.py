@@ -96,9 +96,10 @@ class Processes(Engine):
         return self.read_block(index, arguments[0], *answer) if method == "collect" else answer
 
     def read_block(self, index: int, request: Published, *sent: Any) -> Block:
-        """Returns the block that sampler `index` wrote to shared memory for a request, with the parts that it sent.
+        """Returns the answer that sampler `index` wrote to shared memory for a request, completed by `sent`.
 
-        Its tensors are views of that memory, valid until the slot is used for another request.
+        `sent` are the parts that came through the pipe. The tensors are views of that memory, valid until its place is
+        used for another request.
         """
         self.has_stepped[index] = True
         written, num_steps = self.slots[request.slot].blocks[index], request.sampling.num_steps
@@ -106,7 +107,7 @@ class Processes(Engine):
         return Block(steps, written.carry, written.random, *sent)
 
     def answer(self, index: int) -> Any:
-        """Waits for the answer of sampler `index` and returns it as it was sent.
+        """Waits for the answer of sampler `index` and returns it as it was sent: with `SentTensor`s, or a `Raised`.
 
         Raises SamplerLostError if the sampler's process ends or takes no step for too long.
         """

@@ -77,10 +77,9 @@ class RayEngine(Engine):
         return self.put(wrap_tensors(request))
 
     def post(self, index: int, method: str, *arguments: Any) -> None:
-        """Asks actor `index` to call a method of its sampler; published requests are sent by reference.
+        """Asks actor `index` to call a method of its sampler, without waiting for the answer.
 
-        Waits only while Ray's object store has no room for other arguments; raises StoreFullError if that takes too
-        long.
+        Waits only while Ray's object store has no room for the arguments; raises StoreFullError if that takes too long.
         """
         number, call, given = next(self.numbers), self.actors[index].call, wrap_tensors(arguments)
         what = f"what sampler {index} gets"
@@ -244,7 +243,7 @@ def start_local(ray: Any, num_cpus: int) -> None:
 
 
 def disconnect(ray: Any, engine: int) -> None:
-    """Notes that `engine`, an id that `connect` got, is done with Ray.
+    """Notes that the engine with the id `engine`, which was passed to `connect`, is done with Ray.
 
     Shuts down a cluster that this process started, once no engine uses it any more.
     """

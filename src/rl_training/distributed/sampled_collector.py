@@ -22,10 +22,10 @@ HOST = torch.device("cpu")
 
 
 class SampledCollector(LocalCollector):
-    """A collector that sends weights and random state to samplers, and gets the steps one process would have taken.
+    """A collector whose steps samplers (other processes) take; they equal those that one process would have taken.
 
-    Samplers act on the CPU. After every block of steps the learner has the state of the environments, the policy's
-    memory and the running returns, as a process does that steps the environments itself.
+    Sends them weights and random state; they act on the CPU. After each answer the learner has the observations, the
+    policy's memory and the running returns, like a process that steps the environments itself.
     """
 
     env: SampledEnv  # pyrefly: ignore (narrower than the base, and never reassigned)
@@ -53,7 +53,7 @@ class SampledCollector(LocalCollector):
         return steps if self.send_steps is None else self.send_steps(steps)
 
     def take(self, policy: Policy, num_steps: int) -> Iterator[Transition]:
-        """Yields `num_steps` steps of every environment as parts, [time, env], one after the other.
+        """Yields `num_steps` steps of every environment in consecutive parts, [time, env].
 
         Counts the episodes that ended in a part before it yields the part.
         """
@@ -70,7 +70,7 @@ class SampledCollector(LocalCollector):
             yield steps
 
     def sampling_mode(self, num_steps: int, *, uniform: bool) -> SamplingMode:
-        """Returns the settings of a request for `num_steps` steps; `uniform` stands for random actions.
+        """Returns the settings with which samplers take `num_steps` steps, at random if `uniform` is True.
 
         Compile mode, threads and precision are those of the learner now.
         """
@@ -79,10 +79,10 @@ class SampledCollector(LocalCollector):
         )
 
     def join(self, blocks: Sequence[Block]) -> tuple[Transition, dict[int, EpisodeColumns]]:
-        """Joins the samplers' blocks: returns the steps, [time, env], and the columns of ended episodes, by step.
+        """Joins the samplers' answers: returns the steps, [time, env], and the values that ended episodes gave.
 
-        Stores the observations, memory and episode starts after these steps, and logs the actions of open episodes.
-        Raises RuntimeError if the samplers' random states differ.
+        The latter are {step: {name: [env]}}. Stores the observations, memory and episode starts after these steps, and
+        logs the actions of open episodes. Raises RuntimeError if the samplers' random states differ.
         """
         check_random_numbers(blocks)
         steps = joined([block.steps for block in blocks], dim=1)
@@ -92,7 +92,7 @@ class SampledCollector(LocalCollector):
         return steps, self.join_columns([block.columns for block in blocks])
 
     def join_columns(self, parts: Sequence[dict[int, EpisodeColumns]]) -> dict[int, EpisodeColumns]:
-        """Joins the samplers' columns of ended episodes: returns one tensor, [env], by step and name.
+        """Joins the samplers' values of ended episodes, {step: {name: [own env]}} each, to {step: {name: [env]}}.
 
         An entry is NaN if no episode with this column ended there.
         """
@@ -116,7 +116,7 @@ class SampledCollector(LocalCollector):
     def revive(self, index: int) -> None:
         """Restores the state of lost sampler `index` in its replacement or, if that fails, starts new episodes there.
 
-        Episodes that are lost so are marked, and the next steps that are collected show them as truncated.
+        The episodes that are then lost appear as truncated in the steps that are collected.
         """
         fresh = self.env.revive(index, self.carry)
         if fresh is None:
@@ -135,7 +135,7 @@ class SampledCollector(LocalCollector):
 
 
 def check_random_numbers(blocks: Sequence[Block]) -> None:
-    """Raises RuntimeError if the samplers' random states differ after their blocks.
+    """Raises RuntimeError if torch's random states differ in the samplers' answers `blocks`.
 
     Later random numbers would then depend on the number of samplers.
     """

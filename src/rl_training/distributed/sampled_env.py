@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class SampledEnv(HostEnv):
-    """The learner's handle to environments that samplers step in other processes.
+    """The learner's handle to environments that samplers (other processes) step; it cannot step them itself.
 
     A local environment (`here`) provides their spaces and computes the rewards of relabelled goals. The handle keeps
     the log of open episodes, so a checkpoint is the same tree as in one process, and a lost sampler can be replaced.
@@ -46,7 +46,7 @@ class SampledEnv(HostEnv):
     def hire(self, policy: Policy, columns: Sequence[Column], launcher: Launcher) -> None:
         """Starts the samplers, which act with copies of `policy`, and waits until they are ready; closes earlier ones.
 
-        `launcher` makes the engine from the samplers' assignments.
+        `columns` are recorded with the steps; `launcher` makes the engine from the list of the samplers' arguments.
         """
         registered = gym.registry.get(self.config.id)
         factory = find_factory(self.config.id)
@@ -106,9 +106,10 @@ class SampledEnv(HostEnv):
         return True
 
     def revive(self, index: int, carry: Carry) -> Carry | None:
-        """Repeats a lost sampler's open episodes in its replacement, and returns None.
+        """Repeats the open episodes of lost sampler `index` in its replacement, and returns None.
 
         If that is not possible, it starts new episodes there and returns their observations, memory and episode starts.
+        `carry` has these of all environments, before the loss.
         """
         part, rows = self.parts(carry)[index], self.rows[index]
         state = {"episodes": self.episodes.rows()[rows.start : rows.stop], "obs": part.obs, "seed": self.seed}
@@ -127,9 +128,9 @@ class SampledEnv(HostEnv):
         return self.here.call(method, *arguments)
 
     def took(self, actions: Tensor, ended: Tensor, starts: dict[int, dict], obs: Tree) -> None:
-        """Logs the steps that samplers took, and stores `obs`, the observations after them.
+        """Logs the actions that samplers took, and stores `obs`, the observations of all environments after them.
 
-        `actions`, [time, env], are in the environments' units; `ended`, [time, env], marks the ends of episodes;
+        `actions`, [time, env, ...], are in the environments' units; `ended`, [time, env], marks the ends of episodes;
         `starts` maps the number of an environment to how its newest episode began.
         """
         self.episodes.add(actions.numpy(), ended.numpy(), starts)
@@ -146,5 +147,5 @@ class SampledEnv(HostEnv):
 
 
 def joined(parts: Sequence[T], dim: int = 0) -> T:
-    """Concatenates the samplers' trees of tensors along dimension `dim`, and returns one tree with its own memory."""
+    """Concatenates trees of tensors, one per sampler, along dimension `dim`; returns one tree that shares no memory."""
     return tree_map(lambda *rows: torch.cat(rows, dim), *parts)

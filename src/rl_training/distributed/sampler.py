@@ -17,7 +17,10 @@ from rl_training.runtime.worth_compiling import CompileMode
 
 
 class Sampler:
-    """A stepper of some of a run's environments with its own policy; its answers depend only on its calls."""
+    """A stepper of some of a run's environments with its own copy of the policy, in the learner's service.
+
+    Its answers depend only on the calls.
+    """
 
     def __init__(self, assignment: Assignment, beat: Callable[[], None] = lambda: None) -> None:
         given = assignment
@@ -31,12 +34,12 @@ class Sampler:
         self.mode: CompileMode = False
 
     def reset(self, seed: int) -> Tree:
-        """Resets the sampler's environments, with seeds that follow from the run's, and returns their observations."""
+        """Resets the sampler's environments and returns their observations; `seed` is that of the whole run."""
         self.collector.obs = self.env.reset(seed)
         return self.collector.obs
 
     def restore(self, state: dict) -> bool:
-        """Repeats the saved episodes in the sampler's environments; returns False if they went differently."""
+        """Repeats the saved open episodes in the sampler's environments; returns False if they went differently."""
         return self.env.restore(state)
 
     def set_carry(self, carry: Carry) -> None:
@@ -46,7 +49,7 @@ class Sampler:
     @plain_torch()
     @torch.no_grad()
     def collect(self, request: Request) -> Block:
-        """Takes the steps of a request and returns them with the state after them.
+        """Takes the steps that a request asks for; returns them with observations, memory and random state after them.
 
         Copies the request's weights into the sampler's policy, and sets torch's random state to the request's.
         """

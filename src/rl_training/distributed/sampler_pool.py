@@ -17,8 +17,8 @@ log = logging.getLogger(__name__)
 class SamplerPool:
     """The samplers of a run, which get the same requests; one that is lost is launched again.
 
-    `revive` brings a new sampler to the state of the lost one. More than `restarts` losses within `window_s` seconds
-    raise EnvFailedError, because the cause would recur.
+    The attribute `revive` is a function that restores a new sampler's state by its number. More than `restarts` losses
+    within `window_s` seconds raise EnvFailedError, because the cause would recur.
     """
 
     def __init__(self, engine: Engine, rows: Sequence[range], *, restarts: int, window_s: float) -> None:
@@ -40,7 +40,8 @@ class SamplerPool:
     def ask_all(self, method: str, arguments: Sequence[tuple]) -> list[Any]:
         """Calls a method of every sampler, waits, and returns the answers in order.
 
-        `arguments` has a tuple for each sampler. Samplers that are lost are replaced and asked again.
+        `arguments` has, for each sampler, the tuple of its arguments. Samplers that are lost are replaced and asked
+        again.
         """
         for index, own in enumerate(arguments):
             self.engine.post(index, method, *own)

@@ -29,8 +29,8 @@ GONE = (EOFError, BrokenPipeError, ConnectionResetError)
 def serve(wrapped: CloudpickleWrapper, pipe: Connection, memory: Memory) -> None:
     """Runs a sampler's process: builds the sampler and answers the learner's calls until the pipe is closed.
 
-    `wrapped` holds the `Assignment`. An error of the sampler is sent to the learner as a `Raised`, and ends the
-    process.
+    `wrapped` holds the `Assignment`, the arguments of the sampler; steps are written to `memory`. An error of the
+    sampler is sent to the learner as a `Raised`, and ends the process.
     """
     for number in (signal.SIGINT, signal.SIGTERM):  # sent to a whole group: the learner decides, and closes the pipe
         signal.signal(number, signal.SIG_IGN)
@@ -61,9 +61,9 @@ def next_message(pipe: Connection) -> Any:
 
 
 def collect(sampler: Sampler, slots: list[Slot], index: int, request: Published) -> tuple:
-    """Takes the steps of a published request and writes them to shared memory, in the request's slot.
+    """Takes the steps of a request and writes them to shared memory, to the slot that the request names.
 
-    Returns the rest of the block, which is small: its columns, version and starts of episodes.
+    Returns the rest of the answer, which is small: values of ended episodes, version of the policy, starts of episodes.
     """
     slot = slots[request.slot]
     block = sampler.collect(Request(request.sampling, slot.weights, slot.random))
@@ -87,7 +87,7 @@ class Raised(NamedTuple):
 
 
 class Reported:
-    """A context manager that sends an exception of its block to the learner through a pipe, and suppresses it."""
+    """A context manager that sends an exception of its `with` block through a pipe to the learner and suppresses it."""
 
     def __init__(self, pipe: Connection) -> None:
         self.pipe = pipe

@@ -17,7 +17,7 @@ TreeT = TypeVar("TreeT")
 
 @dataclass(frozen=True)
 class TensorSlice:
-    """The offset in bytes, shape and type of a tensor in shared memory."""
+    """The place of a tensor in shared memory: offset in bytes, shape and type."""
 
     offset: int
     shape: tuple[int, ...]
@@ -37,9 +37,9 @@ class Layout:
         self.size = 0  # bytes so far
 
     def add(self, tree: TreeT, *leading: int) -> TreeT:
-        """Plans memory for tensors like those of `tree`, with dimensions `leading` put in front.
+        """Plans memory for tensors of the shapes and types in `tree`, with dimensions `leading` put in front.
 
-        Returns a tree of their slices.
+        Returns a tree of `TensorSlice`s, their places.
         """
 
         def allocate(like: Tensor) -> TensorSlice:
@@ -52,5 +52,5 @@ class Layout:
 
 
 def views(slices: TreeT, memory: Any) -> TreeT:
-    """Returns the tensors at these slices of `memory`, as views that share it, in a tree of the same structure."""
+    """Returns a tree of tensors that share `memory`, one for each `TensorSlice` of the tree `slices`."""
     return tree_map(lambda one: one.view(memory), slices)

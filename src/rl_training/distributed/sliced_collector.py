@@ -14,11 +14,11 @@ from rl_training.runtime import EnvCollector
 
 
 class SlicedCollector(EnvCollector):
-    """A sampler's collector, which steps some of a run's environments as one process would step all, to the last bit.
+    """A collector that steps some of a run's environments as one process would step all, to the last bit.
 
     Matrix products round differently for another number of rows, and random numbers are drawn for all rows at once. So
-    the policy acts on a batch with a row for every environment of the run, in which copies of this sampler's first row
-    stand for the others, and only the sampler's own rows are used.
+    the policy acts on a batch with a row for every environment of the run, in which copies of its first own row stand
+    for the others, and only its own rows are used.
     """
 
     def __init__(

@@ -21,7 +21,7 @@ PIECE = 2**28  # bytes that are sent at once
 
 
 class LostRankError(ValueError):
-    """Error for another process of the run that ended or does not answer."""
+    """Error for another process of a distributed run that ended or does not answer."""
 
 
 @contextmanager
@@ -37,7 +37,7 @@ def lost_rank_errors() -> Iterator[None]:
 
 
 class TorchRanks(Ranks):
-    """The ranks of torch's default process group; the first records the run, others wait in `synchronize`."""
+    """The processes of torch's default group as ranks of one run; the first records the run, others wait for it."""
 
     def __init__(self, on_this_machine: int) -> None:
         self.number, self.rank, self.on_this_machine = dist.get_world_size(), dist.get_rank(), on_this_machine
@@ -97,9 +97,9 @@ class TorchRanks(Ranks):
         return [part for part, _ in answers]
 
     def tell_what_was_saved(self) -> None:
-        """Tells the other ranks which of their rows the last checkpoint wrote to files, so they are not sent again.
+        """Tells the other processes which of their replay rows are in files by now, so that they are not sent again.
 
-        Called by the first rank; does nothing if it has not asked for their states since the last time.
+        Called by the first process; does nothing if it has not asked for their states since the last time.
         """
         if not self.asked:
             return
