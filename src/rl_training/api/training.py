@@ -133,7 +133,7 @@ def open_directory(agent: Agent, path: Path) -> RunDirectory:
 
 
 def evaluation_callback(agent: Agent, trainer: Trainer) -> Evaluation | None:
-    """Returns the callback that evaluates as the config says; None if that has no environment or nothing asks for it."""
+    """Returns the callback that evaluates as the config says; None if it has no environment or nothing asks for it."""
     config = agent.config
     if not can_be_built(config.evaluated_env) or not (agent.run_dir or config.evaluation.interval):
         return None

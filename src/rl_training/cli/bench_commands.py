@@ -29,10 +29,10 @@ def measure_speed(options: argparse.Namespace) -> int:
 
 
 def measure_learning(options: argparse.Namespace) -> int:
-    """Trains the runs that are missing (none with --judge), judges all, and prints the verdicts.
+    """Trains the benchmark runs that are missing (none with --judge), judges all, and prints the verdicts.
 
-    Writes the verdicts to files, too, unless --cells picks some cells. Returns exit code 1 if a cell misses its gate or
-    has no runs, else 0.
+    A cell of the benchmark is a preset with changes. Writes the verdicts to files, too, unless --cells picks some.
+    Returns exit code 1 if a cell misses its required score or has no runs, else 0.
     """
     cells, seeds = learning.choose_cells(options.suite, options.cells), learning.parse_seeds(options.seeds)
     peers, given = parse_peers(options.peers, learning.LEARNING_PEERS), parse_pythons(options.peer_python)

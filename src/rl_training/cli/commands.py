@@ -118,7 +118,8 @@ def verify(agent: Agent, paused_at: Progress, result: TrainResult, options: argp
 def train_again(agent: Agent, folder: Path, reached: int, *, progress: bool) -> TrainResult:
     """Trains the run of `agent` once more in `folder`, without its pauses, up to step `reached`; returns the result.
 
-    It begins with the same weights, and is extended at the same steps if the run was. A signal ends it early.
+    The new run begins with the same weights, and gets new totals at the same steps if the run did. A signal ends it
+    early.
     """
     assert agent.run_dir is not None
     known, config = [e for e in extensions(agent.run_dir) if e["timesteps"]], agent.config
@@ -141,9 +142,9 @@ def train_again(agent: Agent, folder: Path, reached: int, *, progress: bool) -> 
 
 
 def say_extension(before: RunConfig, agent: Agent) -> None:
-    """Prints how the budget of a run changed, and the schedules that now run over the new total.
+    """Prints how the totals of a run differ from those in `before`, and the schedules that now run over the new total.
 
-    Prints nothing if the budget is as in `before`.
+    Prints nothing if they are equal.
     """
     old, new = totals(before.training), totals(agent.config.training)
     changed = [f"{name} {old[name]:,} -> {total:,}" for name, total in new.items() if total != old[name]]

@@ -165,7 +165,7 @@ def add_using(commands: argparse._SubParsersAction) -> None:
 
 
 def add_trust(command: argparse.ArgumentParser) -> None:
-    """Adds `--trust` to a command that opens a checkpoint or a run directory."""
+    """Adds the flag `--trust` to the parser of a command that opens a checkpoint or a run directory."""
     command.add_argument(
         "--trust",
         action="append",
@@ -227,7 +227,7 @@ def add_data(data: argparse.ArgumentParser) -> None:
 
 
 def add_like(make: argparse.ArgumentParser) -> None:
-    """Adds the flags of `data make --like`, which makes data in D4RL's manner instead of by given policies."""
+    """Adds the flags of `data make --like` to its parser, which makes data in D4RL's manner, not by given policies."""
     make.add_argument("--like", help="medium-replay, medium or medium-expert in D4RL's manner: trains a policy for it")
     make.add_argument("--preset", help="with --like: what is trained (default: SAC's preset of the environment)")
     make.add_argument(

@@ -63,7 +63,7 @@ class UnfailingStream(io.TextIOBase):
 
     @property
     def lost(self) -> OSError | None:
-        """The reason why text was not written; None if all was, or if the reader left, as `head` does."""
+        """Returns the error by which text was not written; None if all was, or if the reader left, as `head` does."""
         return None if isinstance(self.failure, BrokenPipeError) else self.failure
 
 

@@ -17,9 +17,10 @@ Command = Callable[[argparse.Namespace], int]
 
 
 def on_every_rank(command: Command) -> Command:
-    """Wraps a command so that its processes, if torchrun started several, are ranks of one run.
+    """Wraps a command so that its processes, if torchrun started several, train one run together.
 
-    Only the first rank prints. The wrapped command raises ConfigError for flags that ask for several runs.
+    Only the first process writes to standard output. The wrapped command raises ConfigError for flags that ask for
+    several runs.
     """
 
     def run(options: argparse.Namespace) -> int:
@@ -32,7 +33,7 @@ def on_every_rank(command: Command) -> Command:
 
 
 def check_one_run(options: argparse.Namespace) -> None:
-    """Raises ConfigError for flags that ask for several runs, --seeds and --verify, which ranks cannot train."""
+    """Raises ConfigError for flags that ask for several runs, --seeds and --verify: torchrun's processes share one."""
     if getattr(options, "seeds", None) is not None:
         raise ConfigError(f"--seeds {options.seeds} are several runs, and torchrun's ranks share one: use --seed")
     if getattr(options, "verify", False):
@@ -42,7 +43,7 @@ def check_one_run(options: argparse.Namespace) -> None:
 def silently(command: Command, options: argparse.Namespace, rank: int) -> int:
     """Runs a command without its standard output and warnings, and returns its exit code; sets `options.quiet`.
 
-    If an error ends the command, `rank N: ` is written to standard error before the error is raised again.
+    If a ValueError or FloatingPointError ends it, writes `rank N: ` to standard error and raises the error again.
     """
     options.quiet = True
     logging.getLogger("rl_training").setLevel(logging.ERROR)

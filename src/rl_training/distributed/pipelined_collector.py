@@ -125,7 +125,7 @@ class PipelinedCollector(SampledCollector):
 
 
 def by_name(columns: dict[int, EpisodeColumns], num_steps: int, num_envs: int) -> EpisodeColumns:
-    """Turns values of ended episodes, {step: {name: [env]}}, into a tensor [time, env] by name; NaN where none ended."""
+    """Turns values of ended episodes, {step: {name: [env]}}, into tensors [time, env] by name; NaN where none ended."""
     names = dict.fromkeys(name for said in columns.values() for name in said)
     nothing = no_values(num_envs)
     rows = {name: [columns.get(time, {}).get(name, nothing) for time in range(num_steps)] for name in names}

@@ -43,7 +43,7 @@ class Display:
         self.say(f"trial {trial.number}: {outcome(trial)}")
 
     def evaluated(self, trial: int, step: int, value: float) -> None:
-        """Prints the objective `value` of a running trial at a step.
+        """Prints the objective `value` of the running trial number `trial` at a step.
 
         Without a bar, prints nothing if the last line is less than `seconds_between_lines` seconds old.
         """

@@ -8,10 +8,10 @@ from rl_training.tuning.job import Ended, Evaluated, Job
 
 
 class Engine(Protocol):
-    """An executor of a study's runs, several at a time; a run waits after each evaluation until it is answered."""
+    """An executor of a study's training runs, several at a time; a run waits after each evaluation for an answer."""
 
     def start(self, job: Job) -> None:
-        """Starts a job, without waiting; a trial has at most one at a time."""
+        """Starts a job, one training run of a trial, without waiting; a trial has at most one at a time."""
 
     def next_event(self) -> Evaluated | Ended:
         """Waits for the next evaluation or end of any run, and returns it."""

@@ -22,9 +22,10 @@ LOGS = ("metrics.jsonl", "episodes.jsonl")
 
 
 def inherit(source: Path, target: Path, params: Mapping[str, Value]) -> None:
-    """Copies the run in `source`, as of its newest checkpoint, to a new run directory with other settings `params`.
+    """Copies the run directory `source`, as of its newest checkpoint, to the new one `target` with other settings.
 
-    The copy continues exactly from the checkpoint, but for these settings. `target` appears only when it is complete.
+    `params` maps paths such as "algorithm.learning_rate" to values. But for these, the copy continues exactly from the
+    checkpoint. `target` appears only when it is complete.
     """
     found = RunDirectory(source).steps()[-1]
     checkpoint = load_checkpoint(found)
@@ -47,7 +48,7 @@ def inherit(source: Path, target: Path, params: Mapping[str, Value]) -> None:
 
 
 def movable(values: dict, space: Space) -> Space:
-    """Returns the part of a search space whose settings may change during a run of the config data `values`.
+    """Returns the part of a search space whose settings may change during a run; `values` is the run's config data.
 
     Builds an agent, to know the environment's spaces.
     """
@@ -58,9 +59,9 @@ def movable(values: dict, space: Space) -> Space:
 
 
 def why_fixed(values: dict, param: Param, spec: Spec) -> str | None:
-    """Returns the reason why a setting cannot change during a run of config data `values`; None if it can.
+    """Returns the reason why a setting cannot change during a run; None if it can. `values` is the run's config data.
 
-    It must be of section algorithm, and all its values must leave the shapes of the networks as they are.
+    The setting must be of section algorithm, and all its values must leave the shapes of the networks as they are.
     """
     if split_path(our_path(param.path))[0] != "algorithm":
         return "only settings of section algorithm change during a run"

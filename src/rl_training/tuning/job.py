@@ -18,7 +18,7 @@ PAUSE = "SIGTERM"  # the reason by which a run is paused, not stopped
 
 @dataclass(frozen=True)
 class Job:
-    """One run of a trial that is to be executed: its run directory, config data, and the step to pause at, if any."""
+    """A training run of a trial to be executed: trial number, run directory, config data, and step to pause at."""
 
     trial: int
     folder: str  # its run directory; a run that stands there is resumed
@@ -28,7 +28,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """The event that a trial's run was evaluated (`mean` return at `step`), and waits for the study's answer."""
+    """The event that trial number `trial` was evaluated (`mean` return at `step`), and waits for an answer."""
 
     trial: int
     step: int
@@ -37,9 +37,9 @@ class Evaluated:
 
 @dataclass(frozen=True)
 class Ended:
-    """The event that a trial's run ended, with the reason.
+    """The event that the run of trial number `trial` ended, with status and reason.
 
-    Its status is finished, stopped, paused, diverged (numbers were not finite) or failed (a ValueError).
+    The status is finished, stopped, paused, diverged (numbers were not finite) or failed (a ValueError).
     """
 
     trial: int
@@ -68,8 +68,8 @@ class AskAfterEvaluations(Callback):
 def run_job(job: Job, ask: Ask) -> Ended:
     """Trains the run of a job, from its last checkpoint if it has one, and returns how it ended.
 
-    Calls `ask` after every evaluation. A NonFiniteError or ValueError is not raised: it becomes the status diverged or
-    failed.
+    Calls `ask` with step and mean return of every evaluation; a reason that it returns stops the run. A NonFiniteError
+    or ValueError is not raised: it becomes the status diverged or failed.
     """
     try:
         agent = open_run(job)

@@ -12,7 +12,7 @@ from rl_training.config import ConfigError
 
 @dataclass(frozen=True)
 class Objective:
-    """The number by which trials are compared: a run's best mean return, or the average of its last ones."""
+    """The rule that makes one number of a run's evaluations: the best mean return, or the average of the last ones."""
 
     text: str
     last: int | None  # None: the best
@@ -27,7 +27,7 @@ class Objective:
         return cls(text, None if text == "best" else int(match[1] or 1))
 
     def of(self, evaluations: Mapping[int, float]) -> float:
-        """Returns the objective of a run whose evaluations had these mean returns, by step (at least one).
+        """Returns the objective, a number, of a run; `evaluations` maps steps (at least one) to mean returns.
 
         For a run that goes on, this is the value so far.
         """

@@ -84,7 +84,10 @@ def row_of(trial: Trial, folder: Path, seconds: float) -> dict:
 
 
 def preset_text(settings: Settings, best: Trial, count: int) -> str:
-    """Returns the study's preset with the best trial's settings as YAML text; `about` in it names the study."""
+    """Returns the study's preset with the best trial's settings as YAML text.
+
+    Its section `about` names the study, and `count`, the number of trials.
+    """
     about = {
         "source": f"rl-training tune {settings.preset}, the best of {count} trials, number {best.number}, {time.strftime('%Y-%m-%d')}",
         "result": f"{best.value:.4g} ({settings.objective}; too high, because it was chosen by this number)",

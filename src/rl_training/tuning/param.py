@@ -39,12 +39,12 @@ class Param:
 
     @property
     def ends(self) -> list[Value]:
-        """The lowest and the highest value of a range, or all choices; if a config takes these, it takes all."""
+        """Returns the lowest and highest value of a range, or all choices; a config that takes these takes all."""
         return list(self.choices) or [self.number(self.low), self.number(self.high)]
 
     @property
     def values(self) -> list[Value]:
-        """The values that a grid tries: all choices, or `points` values of a range, evenly spaced on its scale."""
+        """Returns the values that a grid tries: all choices, or `points` values evenly spaced on the range's scale."""
         if self.choices:
             return list(self.choices)
         count = self.points or 1
@@ -58,7 +58,7 @@ class Param:
         return self.number(self.low + share * (self.high - self.low))
 
     def share_of(self, value: Value) -> float:
-        """Returns the share, 0 to 1, at which a value lies in the range, or by its place in the list of choices."""
+        """Returns the place of a value between low (0) and high (1), on the setting's scale, or among the choices."""
         if self.choices:
             return self.choices.index(str(value)) / max(len(self.choices) - 1, 1)
         low, high, number = self.low, self.high, float(value)
@@ -71,7 +71,7 @@ class Param:
         return round(clipped) if self.kind == "int" else clipped
 
     def perturbed(self, value: Value, chance: random.Random) -> Value:
-        """Returns the value that a member of a population tries after `value`, drawn with `chance`.
+        """Returns the next value to try after `value` in population-based training, drawn with `chance`.
 
         With probability 0.75 it is near: 0.8 or 1.25 times `value`, or a neighbouring choice. Otherwise it is any of
         the values.
@@ -96,7 +96,7 @@ def parse_param(text: str) -> Param:
 
 
 def parse_form(path: str, form: str) -> Param:
-    """Parses the form of setting `path`, such as `log:1e-5:1e-2`; raises ConfigError if it is malformed."""
+    """Parses the values that setting `path` may have, text such as `log:1e-5:1e-2`; raises ConfigError if malformed."""
     if not isinstance(form, str):
         raise ConfigError(f"{path}={form!r} must be text: {FORMS}")
     kind, _, rest = form.partition(":")

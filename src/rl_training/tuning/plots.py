@@ -52,7 +52,7 @@ def curves_plot(trials: list[Trial], best: Trial | None) -> str | None:
 
 
 def importance_plot(importances: dict[str, float]) -> str | None:
-    """Draws the importance of each setting, a share of 1, as SVG text; None if `importances` is empty."""
+    """Draws the importance of each setting, {path: share of 1}, as SVG text; None if `importances` is empty."""
     if not importances:
         return None
     names = sorted(importances, key=importances.__getitem__)
@@ -102,7 +102,7 @@ def parallel_plot(trials: list[Trial], space: Space) -> str | None:
 
 
 def last_value(trial: Trial) -> float | None:
-    """Returns a trial's value or, without one, the last of its curve; None if that is missing or not finite."""
+    """Returns a trial's value or, without one, its last objective so far; None if that is missing or not finite."""
     if trial.value is not None:
         return trial.value
     value = trial.curve[trial.reached] if trial.curve else math.nan

@@ -26,9 +26,9 @@ SHARE = 4  # one in so many is replaced
 
 
 class Population:
-    """Population-based training: `settings.trials` runs train side by side, and copies of the best replace the worst.
+    """A population of `settings.trials` runs that train side by side, in which copies of the best replace the worst.
 
-    Each run holds a place; a copy that takes over a place is a new trial.
+    Each run holds a place, numbered from 0; a copy that takes over a place is a new trial.
     """
 
     def __init__(self, runs: Runs, records: Records, engine: Engine, *, jobs: int, display: Display) -> None:
@@ -54,7 +54,7 @@ class Population:
             self.records.end(member.number, "complete", member.curve[horizon])
 
     def found(self, place: int) -> None:
-        """Records the first trial of a place, with settings at random; does nothing if it is recorded."""
+        """Records the first trial of place number `place`, with settings at random; does nothing if it is there."""
         chance, params = random.Random(f"{self.settings.seed}/{place}"), dict[str, Value]()
         for _ in range(MAX_DRAWS):
             params = {
@@ -97,9 +97,9 @@ class Population:
             self.note_end(event, step)
 
     def note_evaluations(self, number: int, known: dict[int, float]) -> None:
-        """Records a trial's objective at the steps of `known`, its mean returns by step, that are not recorded yet.
+        """Records trial `number`'s objective at the steps of `known`, mean returns by step, that have none yet.
 
-        Steps before it took over its place are left out: those are its original's.
+        Steps before it took over its place are left out: they are those of the run that it was copied from.
         """
         trial = self.records.get(number)
         for step in sorted(known):

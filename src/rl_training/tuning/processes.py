@@ -21,7 +21,7 @@ ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 class Worker:
-    """A process that executes jobs of a study one after the other, and the job that it has now."""
+    """A process of this machine that executes training runs of a study one after the other, and the one it has now."""
 
     def __init__(self, log: Path, events: queue.SimpleQueue[tuple[Worker, Evaluated | Ended | None]]) -> None:
         self.log, self.job = log, Job(-1, "", {})
@@ -61,7 +61,7 @@ class Worker:
 
 
 class Processes:
-    """An engine that executes jobs in processes of this machine; idle processes are used again."""
+    """An engine that executes training runs in processes of this machine; idle processes are used again."""
 
     def __init__(self, logs: Path) -> None:
         self.logs, self.count = logs, 0

@@ -39,7 +39,7 @@ class Desk:
         return await self.answers[trial].get()
 
     async def question(self) -> tuple[int, int, float]:
-        """Waits for the next evaluation that a run passes on; returns its trial, step and mean return."""
+        """Waits for the next evaluation that a run passes on; returns its trial number, step and mean return."""
         return await self.questions.get()
 
     async def answer(self, trial: int, reason: str | None) -> None:
@@ -53,9 +53,9 @@ class Desk:
 
 
 def task_body(job: Job, desk: ray.actor.ActorHandle) -> Ended:
-    """Trains the run of a job and returns how it ended: the function that a Ray task calls.
+    """Trains the run of a job in a Ray task and returns how it ended.
 
-    After every evaluation it asks the study, through the actor `desk`, whether to go on.
+    After every evaluation it asks the study, through the actor `desk`, if it is to go on.
     """
     import ray
 
@@ -63,7 +63,7 @@ def task_body(job: Job, desk: ray.actor.ActorHandle) -> Ended:
 
 
 class RayTasks:
-    """An engine that executes each job as a Ray task with one CPU, on a running cluster or on a new local one."""
+    """An engine that executes each training run as a Ray task with one CPU, on a running cluster or a new local one."""
 
     def __init__(self, jobs: int) -> None:
         ray = self.ray = connect(jobs, id(self))

@@ -37,7 +37,7 @@ MAX_SEED = 2**32
 
 @dataclass(frozen=True)
 class Trial:
-    """A trial as it is recorded: its settings, state, objective so far by step, value (None unless complete), notes."""
+    """A trial as recorded: number, state, settings, value (None unless complete), objective so far by step, notes."""
 
     number: int
     state: str  # running, complete, pruned or failed
@@ -48,12 +48,12 @@ class Trial:
 
     @property
     def counts(self) -> bool:
-        """False for a draw that is not used: its settings do not go together, or the study was killed while it drew."""
+        """Returns False for a trial that is not used: its settings are invalid together, or its draw was cut off."""
         return "unused" not in self.notes
 
     @property
     def since(self) -> int:
-        """The step at which the trial took over another's place in a population; 0 if it did not."""
+        """Returns the step at which the trial took over another's place in a population; 0 if it did not."""
         step = self.notes.get("since", 0)
         assert isinstance(step, int)
         return step
@@ -82,7 +82,7 @@ class Records:
         self.study_id = self.storage.get_study_id_from_name(STUDY)
 
     def prune_by(self, horizon: int, interval: int) -> None:
-        """Sets the pruner for runs of `horizon` steps that are evaluated every `interval` steps."""
+        """Sets the rule by which trials are pruned, for runs of `horizon` steps evaluated every `interval` steps."""
         self.study.pruner = pruner_for(self.pruner_name, horizon, interval)
 
     def all(self) -> list[Trial]:
@@ -113,13 +113,13 @@ class Records:
 
     @property
     def exhausted(self) -> bool:
-        """True if the sampler is a grid, and all its points were drawn."""
+        """Returns True if the sampler is a grid, and all its points were drawn."""
         return self.kind == "grid" and sum(trial.state != "waiting" for trial in self.all()) >= len(self.grid())
 
     def draw_given(self, params: dict[str, Value], notes: dict[str, object]) -> Trial:
-        """Returns the trial that has these notes; if there is none, records one with settings `params`, as running.
+        """Returns the trial whose notes include `notes`; if none does, records a running one with settings `params`.
 
-        A trial that was recorded only in part is discarded and made again.
+        A trial whose settings were recorded only in part is discarded and made again.
         """
         made = next((t for t in self.all() if t.counts and notes.items() <= t.notes.items()), None)
         if made is not None and made.state == "running" and not self.is_whole(made):
@@ -140,7 +140,7 @@ class Records:
         self.end(number, "failed")
 
     def sampler_for(self, number: int) -> BaseSampler:
-        """Returns a new Optuna sampler, seeded by the study's seed and the trial's number.
+        """Returns a new Optuna sampler for trial `number`, seeded by the study's seed and that number.
 
         So a study that was interrupted draws what it would have drawn without the interruption.
         """
@@ -151,7 +151,7 @@ class Records:
         return TPESampler(n_startup_trials=startup, multivariate=True, constant_liar=True, seed=seed)
 
     def grid(self) -> list[dict[str, Value]]:
-        """Returns the settings of all points of the grid, in an order shuffled by the study's seed.
+        """Returns the settings of all points of the grid, {path: value} each, in an order shuffled by the study's seed.
 
         So a grid that is not finished is still spread out.
         """
@@ -160,7 +160,7 @@ class Records:
         return points
 
     def report(self, number: int, step: int, value: float) -> None:
-        """Records the objective of a trial at a step; does nothing if that step has one."""
+        """Records the objective `value` of trial `number` at a step; does nothing if that step has one."""
         if step not in self.frozen(number).intermediate_values:
             self.storage.set_trial_intermediate_value(self.id_of(number), step, value)
 
@@ -171,7 +171,7 @@ class Records:
         self.storage.set_trial_user_attr(self.id_of(number), key, value)
 
     def end(self, number: int, state: str, value: float | None = None, reason: str = "") -> None:
-        """Records that a trial ended: its state is complete, with a value, or pruned or failed.
+        """Records that trial `number` ended: `state` is "complete" (with a value), "pruned" or "failed".
 
         A reason is recorded first, so that it is known even if the process is killed in between.
         """
@@ -181,7 +181,7 @@ class Records:
         self.study.tell(number, values=value if state == "complete" else None, state=ended)
 
     def importances(self) -> dict[str, float]:
-        """Returns how much each setting decides whether a trial is among the best: shares of 1, by PED-ANOVA.
+        """Returns how much each setting decides if a trial is among the best: shares of 1 by path, by PED-ANOVA.
 
         Returns {} if fewer than 4 trials are complete or only one setting is searched.
         """
@@ -194,9 +194,9 @@ class Records:
 
 
 def repair(file: Path) -> None:
-    """Removes from a journal what a killed process left: the beginning of a last line, and locks of the file.
+    """Removes from a study's record file what a killed process left: an incomplete last line, and locks of the file.
 
-    No other process may use the journal. Does nothing if there is none.
+    No other process may use the file. Does nothing if there is none.
     """
     for lock in file.parent.glob(f"{file.name}.lock*"):
         lock.unlink()
@@ -231,7 +231,7 @@ def values_of(space: Space) -> Iterable[list[Value]]:
 
 
 def pruner_for(name: Pruner, horizon: int, interval: int) -> BasePruner:
-    """Returns Optuna's pruner for runs of `horizon` steps that are evaluated every `interval` steps.
+    """Returns Optuna's pruner `name` for runs of `horizon` steps that are evaluated every `interval` steps.
 
     `asha`: at a quarter and three quarters of the run only the best third goes on. `median`: from a quarter on, trials
     below the median at the same step end. `none`: no trial is pruned.

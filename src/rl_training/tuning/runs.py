@@ -25,7 +25,7 @@ class Runs:
         self.objective = Objective.parse(settings.objective)
 
     def seeds(self, trial: int) -> list[int]:
-        """Returns the seeds of a trial's runs, `settings.seeds_per_trial` of them; no other trial has these."""
+        """Returns the seeds of trial number `trial`, `settings.seeds_per_trial` of them; no other trial has these."""
         count = self.settings.seeds_per_trial
         return [self.settings.seed + trial * count + index for index in range(count)]
 
@@ -53,7 +53,7 @@ class Runs:
         return Path(job.folder) == self.folders(job.trial)[0]
 
     def value(self, trial: int) -> float:
-        """Returns the value of a trial whose runs have all ended: the objective, averaged over its seeds."""
+        """Returns the value of trial number `trial`, whose runs have all ended: the mean objective over its seeds."""
         values = [self.objective.of(evaluations(folder)) for folder in self.folders(trial)]
         return sum(values) / len(values)
 

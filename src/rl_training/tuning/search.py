@@ -96,7 +96,7 @@ class Search:
     def judge(self, event: Evaluated) -> str | None:
         """Records an evaluation of a trial's run; returns the reason to stop it if the trial is pruned, else None.
 
-        Only the first run of a trial is recorded and judged; for the others it returns None.
+        Only the run with a trial's first seed is recorded and judged; for the others it returns None.
         """
         number = event.trial
         if not self.runs.decides(self.running[number]):
@@ -113,7 +113,7 @@ class Search:
         return verdict
 
     def close(self, event: Ended) -> None:
-        """Records the end of a run: ends its trial, or starts the trial's next run.
+        """Records the end of a run: ends its trial, or starts the run with the trial's next seed.
 
         A run that was paused is started again. Raises ConfigError if the first three trials failed.
         """

@@ -56,7 +56,7 @@ class Settings:
 
 
 def recorded(values: dict) -> dict:
-    """Returns the full config data of a study's runs, with a checkpoint at every evaluation.
+    """Returns the full config data of a study's runs, made from `values`, with a checkpoint at every evaluation.
 
     Runs get 10 evaluations unless `values` has an interval, and one thread unless it has a number of them.
     """
@@ -84,10 +84,10 @@ def read_settings(folder: Path) -> Settings:
 
 
 def agree(folder: Path, wanted: Settings) -> Settings:
-    """Begins a study in a folder, by writing its settings, or checks that the study there is the same.
+    """Begins a study in a folder, by writing its settings, or checks that the study there has the same.
 
-    Returns the study's settings. If `wanted` has more trials than they, they get as many, and are written again. Raises
-    ConfigError if the studies differ, if a population would change its size, or if the folder holds something else.
+    Returns the study's settings; if `wanted` has more trials, they get as many, and are written again. Raises
+    ConfigError if other settings differ, if a population would change its size, or if the folder holds something else.
     """
     file = folder / FILE
     if not file.exists():

@@ -77,7 +77,7 @@ Space = dict[str, Param]
 
 
 def default_space(kind: type) -> Space:
-    """Returns the search space for an algorithm whose settings have this class, used if no setting is named."""
+    """Returns the search space, `Param`s by path, of the algorithm whose settings class is `kind`."""
     forms: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         forms |= DEFAULTS.get(base.__name__, {})
@@ -85,7 +85,7 @@ def default_space(kind: type) -> Space:
 
 
 def space_of(values: dict, given: Mapping[str, str] | list[str]) -> Space:
-    """Returns the search space of a study of config data `values`, by path of the setting.
+    """Returns the search space, `Param`s by path, of a study whose config data are `values`.
 
     `given` are `NAME=FORM` texts, or forms by name; if empty, it is the algorithm's default space. Raises ConfigError
     if a setting does not exist, is named twice, or cannot have one of its values.
@@ -107,7 +107,7 @@ def space_of(values: dict, given: Mapping[str, str] | list[str]) -> Space:
 
 
 def check_param(values: dict, config: RunConfig, param: Param) -> None:
-    """Raises ConfigError if a setting does not exist or cannot be searched.
+    """Raises ConfigError if the setting of `param` does not exist in config data `values` or cannot be searched.
 
     Its lowest and highest value, or all choices, must be possible, whatever the other settings are.
     """
@@ -124,7 +124,7 @@ def check_param(values: dict, config: RunConfig, param: Param) -> None:
 
 
 def why_infeasible(values: dict, params: Mapping[str, float | int | str]) -> str | None:
-    """Returns the error of the config with these settings, though each is possible by itself; None if it is valid."""
+    """Returns the error, as text, of config data `values` with the settings `params` by path; None if valid."""
     try:
         RunConfig.from_mapping(with_params(values, params))
     except ConfigError as error:

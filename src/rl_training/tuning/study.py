@@ -94,8 +94,8 @@ def report(folder: Path) -> TuneResult:
 def searched(values: dict, params: Mapping[str, str] | Sequence[str], sampler: str, seeds_per_trial: int) -> Space:
     """Returns the search space of a study; raises ConfigError if it does not fit the sampler.
 
-    A grid needs points or choices. A population needs settings that can change during a run; without `params`, the
-    others are left out of the default space.
+    A grid needs numbers of points or choices. A population ("pbt") needs settings that can change during a run; without
+    `params`, the others are left out of the default space.
     """
     if isinstance(params, str):
         raise ConfigError(f"params={params!r} must be a mapping or a list, e.g. [{params!r}]")
@@ -124,9 +124,9 @@ def searched(values: dict, params: Mapping[str, str] | Sequence[str], sampler: s
 
 
 def planned(trials: int, sampler: str, space: Space) -> int:
-    """Returns the number of trials: `trials`, but for a grid no more than it has points.
+    """Returns the number of trials of a study: `trials`, but for sampler "grid" no more than it has points.
 
-    Raises ConfigError if a population would have fewer than two members.
+    Raises ConfigError if a population (sampler "pbt") would have fewer than two members.
     """
     if sampler == "pbt" and trials < MIN_POPULATION:
         raise ConfigError(

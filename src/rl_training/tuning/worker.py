@@ -18,9 +18,10 @@ from rl_training.tuning.job import PAUSE, Ended, Evaluated, Job, run_job
 
 
 def main() -> int:
-    """Executes jobs, one line of JSON each on standard input, until the input ends; returns the exit code.
+    """Executes jobs (training runs), one line of JSON each on standard input, until it ends; returns exit code 0.
 
-    Writes events as lines of JSON to standard output. Returns 130 if it was interrupted.
+    Writes their evaluations and ends as lines of JSON to standard output. Returns 130 if it was interrupted or nobody
+    reads these any more.
     """
     events = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what an environment prints goes to the log, not among the events
@@ -41,7 +42,7 @@ def main() -> int:
 def listen(source: TextIO, inbox: queue.SimpleQueue[str | None], working: threading.Event) -> None:
     """Puts the lines of `source`, jobs and answers of the study, into `inbox`; at their end puts None twice.
 
-    If a job is under way then, interrupts this process, as Ctrl-C would.
+    If `working` is set then, as a job is under way, interrupts this process, as Ctrl-C would.
     """
     for line in source:
         inbox.put(line)
