@@ -102,14 +102,18 @@ def serving_distribution(
     """
     rows = contexts, models, eligible
     asked = None
-    if policy is not None:
+    if policy is None:
+        preferred, decides = guard.fallback.choices(*rows), np.zeros(len(eligible), bool)
+        certain = np.eye(len(models))[preferred]
+    else:
         confidence, probabilities = partial(policy.confidence, *rows), partial(policy.probabilities, *rows)
         asked = ask(policy.name, confidence, probabilities, eligible, guard.failures)
-    certain, decides = decided(
-        asked, guard.floor, lambda: np.eye(len(models))[guard.fallback.choices(*rows)], len(eligible)
-    )
+        certain, decides = decided(
+            asked, guard.floor, lambda: np.eye(len(models))[guard.fallback.choices(*rows)], len(eligible)
+        )
+        preferred = certain.argmax(axis=1)
     explored = certain if guard.exploration is None else guard.exploration.explored(certain, *rows)
-    return ServingDistribution(explored, certain.argmax(axis=1), decides, asked)
+    return ServingDistribution(explored, preferred, decides, asked)
 
 
 def step_distribution(
