@@ -94,10 +94,9 @@ class JudgedAtEnd(Hindsight):
             self.label(env, int(self.ring.columns.written[env]) - 2)  # the last number is of its last observation
 
     def label(self, env: int, last: int) -> None:
-        """Chooses k goals for every stored row of an episode that has just ended, and stores them with their rewards.
+        """Chooses k goals for every stored row of environment `env`'s ended episode; stores their offsets and rewards.
 
-        The episode is that of environment `env`; `last` is the number of its last step's row, counted since the run
-        began.
+        `last` is the row number of its last step in this environment's own count, where last observations are rows too.
         """
         ring, columns, k = self.ring, self.ring.columns, self.settings.k
         stored = last - int(columns.written[env]) + ring.slots

@@ -65,9 +65,9 @@ class LoggedSteps(SampledExperience[LoggedColumns]):
         self.observed = False
 
     def load_columns(self, dataset: Dataset) -> LoggedColumns:
-        """Returns the dataset's columns as tensors on the store's device.
+        """Returns what training reads of the dataset, on the store's device; of its extras only the declared columns.
 
-        On the CPU they share the memory of the dataset's arrays.
+        On the CPU, arrays of the dataset are shared, not copied; sets `stores_next`.
         """
         episodes = dataset.episodes()
         self.stores_next = stored = dataset.next_obs is not None

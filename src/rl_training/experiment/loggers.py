@@ -149,10 +149,10 @@ def none_if_not_finite(metrics: Mapping[str, float]) -> dict[str, float | None]:
 
 
 def evaluation_metrics(result: EvalResult, progress: Progress) -> dict[str, float]:
-    """Returns an evaluation's metrics by log key, such as "eval/mean_reward".
+    """Returns an evaluation's metrics by log key, such as "eval/mean_reward"; `progress` must not count it yet.
 
-    For a run that learned from a dataset before its first env step, adds how far evaluations fell since
-    ("eval/switch_dip", "eval/switch_regret"). Leaves `progress` as it is.
+    After a switch from data to env steps, adds the fall to the lowest evaluation since ("eval/switch_dip") and how far
+    their mean is below the run's best ("eval/switch_regret").
     """
     after = replace(progress)
     after.count_evaluation(result.mean)

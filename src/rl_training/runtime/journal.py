@@ -92,7 +92,7 @@ class Log(NamedTuple):
     history: list[Metrics]
 
     def read(self) -> tuple[int, dict[str, float]]:
-        """Waits for the numbers; returns the number of episodes that the device counted, and all metrics by name.
+        """Waits for the numbers; returns how many episodes of CUDA graphs the progress lacks (else 0), and all metrics.
 
         Raises NonFiniteError if an update met a number that is not finite.
         """
