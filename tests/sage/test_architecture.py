@@ -50,9 +50,9 @@ BASE = (
     "assets",
     "dollars",
     "files",
+    "process_lock",
     "settings",
     "splitting",
-    "turn",
     "words",
 )  # files of `sage` itself, which import no room
 TORCH_FILES = {

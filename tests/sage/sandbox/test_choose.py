@@ -18,7 +18,7 @@ from sage.sandbox.image import Image
 from sage.sandbox.zygote import Zygote
 from sage.sim import doctor
 from tests.sage.sandbox.backends import opened
-from tests.sage.sandbox.test_containment import Host
+from tests.sage.sandbox.test_escape_check import Host
 
 
 def missing() -> Backend:
