@@ -82,7 +82,7 @@ def split(table: OutcomeTable, suite: Suite, seed: int) -> Task:
 
 
 def measure(tasks: list[Task], choose: Baseline) -> dict:
-    """Of a baseline."""
+    """Returns the means over splits of a baseline's quality, cost and reward on held-out tasks."""
 
     def served(task: Task) -> Served:
         probabilities = choose(task)
@@ -127,7 +127,7 @@ def as_served(policy: LearnedCascade, task: Task, verifier: SimulatedVerifier) -
 
 
 def line_quality(task: Task, cost: float) -> float:
-    """What the mixture that costs as much gives on the held-out tasks; NaN where costs or runs are missing."""
+    """Returns the held-out quality of the mixture of models that costs `cost`; NaN where costs or runs are missing."""
     held_out = task.held_out
     if np.isnan(held_out.cost_usd).any() or np.isnan(task.train.cost_usd).any() or not held_out.ran.all():
         return float("nan")

@@ -128,7 +128,7 @@ def list_keys(options: argparse.Namespace) -> int:
 
 
 def spent_of(keys: Keys, db: Path) -> dict[str, float]:
-    """By tenants with a budget, in its period that is now; nothing where there is no log."""
+    """Returns the USD that each tenant with a budget has spent in its present period; {} if there is no log."""
     if not keys.budgets or not db.is_file():
         return {}
     with closing(DecisionLog(db)) as log:
@@ -162,7 +162,7 @@ def show_webhook(options: argparse.Namespace) -> int:
 
 
 def shown(key: Key, keys: Keys) -> dict:
-    """What may be known of a key: neither it nor its hash."""
+    """Returns what may be shown of a key: neither the key nor its hash."""
     budget = keys.budgets.get(key.tenant)
     return {
         "id": key.id,

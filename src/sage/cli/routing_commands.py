@@ -194,7 +194,7 @@ def outcome_command(options: argparse.Namespace) -> int:
 
 
 def verdicts(router: Router, options: argparse.Namespace) -> tuple[Verdict, ...]:
-    """Those that were given, and what the verifiers of the role's cascade say of the answer."""
+    """Returns the verdicts that were given, and those of the verifiers of the role's cascade on the answer."""
     from sage.verifiers.verifier import Answer, verify
 
     given: dict[str, Said] = {}

@@ -99,7 +99,7 @@ def chosen_rows(rows: Sequence[Mapping], arguments: argparse.Namespace) -> list[
 
 
 def file_name(policy: str) -> str:
-    """Of a checkpoint the last part of its path; of a command all of it that a file's name can have."""
+    """Returns a policy as part of a file name: a checkpoint's own name, or a command's letters and digits."""
     from sage.sim.policies import COMMAND
 
     if not policy.startswith(COMMAND):
@@ -108,7 +108,7 @@ def file_name(policy: str) -> str:
 
 
 def settings_of(arguments: argparse.Namespace, rows: Sequence[Mapping], policy: Named) -> dict:
-    """What the lines of a run depend on."""
+    """Returns the settings that the lines of a run depend on."""
     import hashlib
 
     ids = "\n".join(f"{row['id']} {row['files_sha256']}" for row in rows)

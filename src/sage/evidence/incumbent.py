@@ -1,4 +1,4 @@
-"""Who decides today: the policy that a new one must beat."""
+"""The incumbent: the policy that decides today, and that a new one must beat."""
 
 from __future__ import annotations
 

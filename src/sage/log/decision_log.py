@@ -289,17 +289,17 @@ class DecisionLog:
                     yield decision, None if known is None else known.outcome
 
     def spent(self, tenant: str, session: str) -> float:
-        """What a session has cost so far, in USD, with what is expected of calls whose cost is not reported."""
+        """Returns the cost of a session so far, in USD, with the expected cost of calls that have not reported theirs."""
         with self.file.connection() as connection:
             return spending.spent(connection, tenant, session)
 
     def tenant_spent(self, tenant: str, budget: TenantBudget, at: float) -> float:
-        """What a tenant has spent in the period of its budget that a time lies in, calls in flight included."""
+        """Returns the USD that a tenant has spent in the budget period of a time, calls in flight included."""
         with self.file.connection() as connection:
             return spending.tenant_spent(connection, tenant, budget, at)
 
     def counts(self) -> dict[str, int]:
-        """How many decisions, of each source, with and without an outcome; outcomes of each status; unlogged decisions."""
+        """Returns counts of decisions by source, with and without outcome, of outcomes by status, and of unlogged ones."""
         with self.file.reading() as connection:
             sources = dict(connection.execute("SELECT data_source, count(*) FROM decisions GROUP BY 1"))
             statuses = dict(connection.execute("SELECT status, count(*) FROM outcomes GROUP BY 1"))
@@ -314,7 +314,7 @@ class DecisionLog:
         )
 
     def cascade_counts(self) -> dict[str, int]:
-        """How many cascades were begun, and of these, how many have not stopped: their process was killed, or is at work."""
+        """Returns how many cascades were begun, and of these, how many have not stopped: their process was killed, or is at work."""
         with self.file.reading() as connection:
             if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'steps'").fetchone():
                 return {"cascades": 0, "unfinished": 0}  # a log of an older format that nobody may write
@@ -323,7 +323,7 @@ class DecisionLog:
         return {"cascades": begun, "unfinished": begun - stopped}
 
     def damage(self) -> str:
-        """What SQLite finds wrong with the file; empty if nothing."""
+        """Returns SQLite's findings on a damaged file; empty if there are none."""
         with self.file.reading() as connection:
             found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
         return "" if found == "ok" else found

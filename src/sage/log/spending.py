@@ -48,7 +48,7 @@ UNLIMITED = Budgets()
 
 
 class Spent(NamedTuple):
-    """What was spent of the budgets of a decision, as far as it has any: by its session and by its tenant, in USD."""
+    """USD spent of a decision's budgets by its session and by its tenant; 0 where there is no budget."""
 
     session_usd: float = 0.0
     tenant_usd: float = 0.0

@@ -1,4 +1,4 @@
-"""What could not be logged: outcomes wait until the log can be written again, decisions are counted."""
+"""Records that could not be logged: outcomes wait until the log can be written again, decisions are counted."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Backlog:
 
     @property
     def is_down(self) -> bool:
-        """Whether the log could not be written when that was tried last."""
+        """Returns True if the last attempt to write the log failed."""
         return self._down
 
     def add_decision(self, error: ValueError) -> None:

@@ -1,4 +1,4 @@
-"""What decides the steps of a cascade: a learned cascade that the gate has promoted, else the ladder of models.yaml."""
+"""The deciders of a cascade's steps: a learned cascade that the gate has promoted, else the ladder of models.yaml."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class CascadeTier:
         return self.rules[role]
 
     def step_rules(self, rule: CascadeRule) -> StepRules:
-        """What the probabilities of a step depend on, beside the learned cascade."""
+        """Returns a step's rules: the ladder as fallback, the exploration, and the failures after which the ladder decides."""
         share = self.guard.static.exploration if rule.exploration is None else rule.exploration
         return StepRules(LadderCascade(rule.ladder), share, POLICY_FAILURES)
 
@@ -54,7 +54,7 @@ class StepTier:
     step: Step
 
     def options(self, request: Request, contexts: Contexts, spent_usd: float) -> tuple[Candidates, Judgement]:
-        """Who may be tried, whether to stop is possible, and the probability of each."""
+        """Returns the models that may be tried, and stopping if it is possible, with the probability of each."""
         rule = self.tier.rule(request.role)
         candidates = self.candidates(rule, request, tokens_in(contexts.features), spent_usd)
         return candidates, self.judged(rule, contexts, candidates)

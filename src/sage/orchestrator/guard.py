@@ -39,7 +39,7 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Whose probabilities are used, and why."""
+    """The policy whose probabilities are used, the probabilities, and the reason."""
 
     policy: RoutingPolicy | CascadePolicy
     probabilities: np.ndarray  # [candidates]
@@ -62,7 +62,7 @@ class Hold:
 
 @dataclass(frozen=True, kw_only=True)
 class Serving:
-    """What a server that will make the call knows beside the request."""
+    """Facts about a call that a server knows beside the request."""
 
     among: tuple[str, ...] | None = None  # models that it can ask; all if None
     tokens: float | None = None  # of the whole input, of which the task is a part
@@ -156,12 +156,12 @@ class Guard:
         return fitting
 
     def most_usd(self, name: str, request: Request, serving: Serving) -> float:
-        """What is reserved of a tenant's budget for a call; every token has a character at least."""
+        """Returns the most USD that a call can cost, to be reserved; a token has at least one character."""
         tokens = tokens_of(request) if serving.tokens is None else serving.tokens
         return self.static.models[name].most_usd(tokens * CHARACTERS_PER_TOKEN, serving.most_output_tokens)
 
     def reserved_usd(self, name: str, request: Request, serving: Serving, tokens: float) -> float | None:
-        """What a budget counts for a call until its cost is reported; None where there is no budget."""
+        """Returns the USD that a budget counts for a call until its cost is reported; None without a budget."""
         if serving.budget is not None:
             return self.most_usd(name, request, serving)
         if self.limits.budget_usd is None:
@@ -223,7 +223,7 @@ def tokens_of(request: Request) -> float:
 
 
 def tokens_in(features: np.ndarray) -> float:
-    """Of the task of one row, as far as its features say."""
+    """Returns the estimated number of tokens of one row's task, from its features."""
     return float(trigger_variable("task_characters", features)[0]) / CHARACTERS_PER_TOKEN
 
 

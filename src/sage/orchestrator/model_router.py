@@ -251,7 +251,7 @@ class Router:
         return self.guard.candidates(request, spent.session_usd, among=among, tokens=serving.tokens, cost=cost)
 
     def reserve(self, decision: Decision, model: str, request: Request, serving: Serving) -> bool:
-        """Whether a call may fall back to another model: what that may cost more is reserved now, or a budget lacks it."""
+        """Returns True if a call may fall back to `model`: reserves its additional cost; False if a budget lacks it."""
         if serving.budget is None:
             return True
         cost = self.guard.most_usd(model, request, serving)

@@ -45,7 +45,7 @@ class Logbook:
         return await self.decided(asyncio.get_running_loop().run_in_executor(self.threads, cascade.next), if_left)
 
     async def verified(self, cascade: Cascade, answer: str | None, fields: AttemptFields) -> str:
-        """What a cascade's verifiers say of an answer, which is logged with the attempt's outcome, also if nobody waits for it."""
+        """Returns the verdict of a cascade's verifiers on an answer; logs it with the attempt's outcome, also if nobody waits."""
         reporting = asyncio.get_running_loop().run_in_executor(
             self.verifiers, partial(self._verify, cascade, answer, fields)
         )
@@ -99,7 +99,7 @@ class Logbook:
         return asyncio.get_running_loop().run_in_executor(self.threads, call)
 
     async def reserve(self, decision: Decision, model: str, request: RequestFields, serving: Serving) -> bool:
-        """Whether a budget has room for a fallback to the model."""
+        """Returns True if a budget has room for a fallback to the model, whose cost is then reserved."""
         call = partial(self.router.reserve, decision, model, Request(**request), serving)
         return await asyncio.get_running_loop().run_in_executor(self.threads, call)
 
@@ -149,7 +149,7 @@ class Logbook:
         future.add_done_callback(self.writing.discard)
 
     def counts(self) -> Mapping[str, int]:
-        """What the log lacks: `decisions` and `outcomes` that are lost, outcomes that are `waiting`, and whether it is
+        """Returns what the log lacks: `decisions` and `outcomes` that are lost, outcomes that are `waiting`, and whether it is
         `unusable` now."""
         backlog = self.router.backlog
         return {**backlog.counts, "waiting": len(backlog.waiting), "unusable": int(backlog.is_down)}
