@@ -87,9 +87,19 @@ def whole_lines(path: Path) -> list[str]:
     return path.read_text().split("\n")[:-1]
 
 
+def stop(pid: int) -> None:
+    """Sends SIGSTOP, and returns once every thread has stopped: a signal that was sent need not have arrived."""
+    os.kill(pid, signal.SIGSTOP)
+    tasks = Path(f"/proc/{pid}/task")
+    while tasks.exists() and any(
+        path.read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "T" for path in tasks.glob("*/stat")
+    ):
+        time.sleep(0.001)
+
+
 def refuse_second_process(folder: Path, run_dir: Path, process) -> None:
     """Two processes on one run directory: the second is told who holds it, the first goes on."""
-    os.kill(process.pid, signal.SIGSTOP)  # so that it cannot finish meanwhile
+    stop(process.pid)  # so that it cannot finish meanwhile
     before = {path: path.stat().st_mtime_ns for path in run_dir.rglob("*")}
     done = call("resume", "killed", cwd=folder)
     assert (done.returncode, done.stdout) == (2, "")
