@@ -9,7 +9,7 @@ from rl_training.envs.local import LocalEnv
 from rl_training.envs.make import EnvConfig, WrapperConfig, make_env
 from rl_training.envs.native import GoalDynamics, NativeDynamics, NativeEnv
 from rl_training.envs.native_backend import make_native  # noqa: F401  (its import registers the backend)
-from rl_training.envs.vector import EnvStep, VectorEnv
+from rl_training.envs.vector import EnvStep, Lesson, VectorEnv
 
 __all__ = [
     "BACKENDS",
@@ -19,6 +19,7 @@ __all__ = [
     "EnvStep",
     "GoalDynamics",
     "GymnasiumEnv",
+    "Lesson",
     "LocalEnv",
     "NativeDynamics",
     "NativeEnv",

@@ -15,6 +15,16 @@ from rl_training.envs.episode_columns import EpisodeColumns
 StateKind = Literal["exact", "replayed", "boundary"]
 
 
+class Lesson(NamedTuple):
+    """The rewards and ends that a learner is given in place of the game's own, as tensors [num_envs].
+
+    Episodes, their returns and lengths, and evaluations are of the game.
+    """
+
+    reward: Tensor
+    life_lost: Tensor  # True: learned from as a termination, though the game goes on
+
+
 class EnvStep(NamedTuple):
     """The result of one step of all environments, as tensors [num_envs, ...]."""
 
@@ -25,6 +35,7 @@ class EnvStep(NamedTuple):
     obs: Tree  # what to act on next: the first observation of a new episode where the old one ended
     valid: Tensor  # False where the backend only reset an environment: no transition took place
     columns: EpisodeColumns = {}  # what `info` says of the episodes that ended in this step
+    lesson: Lesson | None = None  # what is learned from instead of rewards and ends; None: these
 
 
 class VectorEnv(ABC):

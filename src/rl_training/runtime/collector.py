@@ -15,13 +15,15 @@ from torch import Tensor
 from rl_training.core import Act, Column, Policy, Spec, Transition, Tree, UniformPolicy, tree_map
 from rl_training.core.policy import Memory
 from rl_training.core.tree import saved_tensors
-from rl_training.envs import EnvStep, VectorEnv
+from rl_training.envs import EnvStep, Lesson, VectorEnv
 from rl_training.envs.episode_columns import EpisodeColumns, column_metrics, columns_of
 from rl_training.envs.vector import StateKind
 from rl_training.runtime.compilation import compile_graph
 from rl_training.runtime.cuda_graph import CudaGraph
 from rl_training.runtime.transfer import Packed
 from rl_training.runtime.worth_compiling import CompileMode
+
+LIFE_LOST = "life_lost"  # the column that marks steps learned from as terminations after which the game goes on
 
 
 class Episode(NamedTuple):
@@ -44,6 +46,13 @@ class Episode(NamedTuple):
         """
         timesteps, env, ret, length, *columns = state
         return cls(operator.index(timesteps), operator.index(env), float(ret), operator.index(length), *columns)
+
+
+class Score(NamedTuple):
+    """The rewards and ends of one step of all environments, [env], as the game counts them."""
+
+    reward: Tensor
+    done: Tensor
 
 
 class EndedEpisodes(NamedTuple):
@@ -171,13 +180,16 @@ class LocalCollector(Collector):
     def act(self, policy: Policy, obs: Tree, memory: Memory, first: Tensor) -> Act:
         return policy.act(obs, memory, first, explore=self.explore)
 
-    def track_episodes(self, steps: Transition) -> None:
+    def track_episodes(self, steps: Transition, game: Sequence[Score] = ()) -> None:
         """Adds [time, env] steps to the running returns and lengths, and appends the episodes that ended to `episodes`.
 
-        Rewards are added step after step, so the sums do not depend on how steps are cut into blocks.
+        Rewards are added step after step, so the sums do not depend on how steps are cut into blocks. `game` has one
+        entry per step if learning sees other rewards and ends than those of the environment.
         """
         reward, valid = steps.reward.cpu().numpy(), steps.valid.cpu().numpy()
         done = steps.terminated.cpu().numpy() | steps.truncated.cpu().numpy()
+        if game:
+            reward, done = (torch.stack(rows).numpy() for rows in zip(*game, strict=True))
         returns, lengths = self.returns.copy(), self.lengths.copy()
         ending = set(np.flatnonzero(done.any(1)).tolist())
         for time in range(len(done)):
@@ -228,7 +240,11 @@ class LocalCollector(Collector):
 
 
 class EnvCollector(LocalCollector):
-    """A collector for environments that step on the host; the policy may be on a GPU."""
+    """A collector for environments that step on the host; the policy may be on a GPU.
+
+    Where an environment gives a `Lesson`, steps have its rewards and ends, and a column "life_lost", [time, env] bool,
+    for those after which the game goes on; episodes are counted by the game's own rewards and ends.
+    """
 
     why_not_recorded = "the environment runs on the host; one with env.backend=native runs on the device"
 
@@ -243,12 +259,12 @@ class EnvCollector(LocalCollector):
 
     @torch.no_grad()
     def collect(self, policy: Policy, num_steps: int) -> Transition:
-        self.columns = {}
+        self.columns, self.game = {}, []
         rows = [self.step(policy, time) for time in range(num_steps)]
         steps = self.latest = tree_map(lambda *row: torch.stack(row) if num_steps > 1 else row[0].unsqueeze(0), *rows)
         if self.send_steps is not None:
             steps = self.send_steps(steps)
-        self.track_episodes(self.latest)
+        self.track_episodes(self.latest, self.game)
         return steps
 
     def step(self, policy: Policy, time: int) -> Transition:
@@ -256,9 +272,13 @@ class EnvCollector(LocalCollector):
         seen, begins = (obs, first) if self.send_seen is None else self.send_seen((obs, first))
         act = self.choose(policy, seen, self.memory, begins)
         step = self.env.step(self.convert(act.action.cpu()))  # the one wait for the device
-        done = step.terminated | step.truncated
         if step.columns:
             self.columns[time] = step.columns
+        if step.lesson is not None:
+            self.game.append(Score(step.reward, step.terminated | step.truncated))
+            step = as_learned(step, step.lesson)
+            remembered = remembered | {LIFE_LOST: step.terminated & ~self.game[-1].done}
+        done = step.terminated | step.truncated
         if not self.env.always_valid:
             done = done | ~step.valid  # an episode starts after a row that only reset
         self.obs, self.memory, self.first = step.obs, act.memory, done
@@ -295,6 +315,12 @@ def remember(kept: dict[str, int], memory: Memory, first: Tensor) -> dict[str, T
     `memory` is the policy's before a step; `first` is a bool [env], True where an episode begins.
     """
     return {name: first if part < 0 else memory[part] for name, part in kept.items()}
+
+
+def as_learned(step: EnvStep, lesson: Lesson) -> EnvStep:
+    """Returns the step with the rewards that are learned from; a lost life is a termination, unless the game ended."""
+    terminated = step.terminated | (lesson.life_lost & ~step.truncated)
+    return step._replace(reward=lesson.reward, terminated=terminated, lesson=None)
 
 
 def transition(obs: Tree, act: Act, step: EnvStep, columns: dict[str, Tensor]) -> Transition:
