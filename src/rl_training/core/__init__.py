@@ -1,9 +1,10 @@
 """The contracts that every other layer depends on; of other packages, it imports torch and numpy only."""
 
-from rl_training.core.algorithm import Algorithm, AlgorithmConfig, Pass, Periodic
+from rl_training.core.algorithm import Algorithm, AlgorithmConfig
 from rl_training.core.converters import ActionConverter, ObservationConverter
 from rl_training.core.needs import Absent, ExperienceKind, Needs, Supply
 from rl_training.core.optimizer import Adam, Optimizer, RAdam, RMSprop
+from rl_training.core.passes import Pass, Periodic
 from rl_training.core.policy import Act, Decision, Policy, UniformPolicy
 from rl_training.core.ranks import ALONE, Ranks
 from rl_training.core.registry import register

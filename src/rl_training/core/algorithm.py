@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, Generic, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from rl_training.core.arguments import refuse_settings
 from rl_training.core.needs import Absent, Needs, Supply
 from rl_training.core.optimizer import Optimizer
+from rl_training.core.passes import Pass
 from rl_training.core.policy import Policy
 from rl_training.core.ranges import Share
 from rl_training.core.ranks import ALONE, Ranks
@@ -51,52 +52,6 @@ class AlgorithmConfig:
 ConfigT = TypeVar("ConfigT", bound=AlgorithmConfig)
 
 
-@dataclass(frozen=True)
-class Periodic:
-    """The name of a further method to call with a batch, and the number of updates or env steps from call to call."""
-
-    method: str
-    every: int
-    unit: Literal["updates", "env_steps"] = "updates"
-
-    def __post_init__(self) -> None:
-        check_count(self, "every")
-        if self.unit not in ("updates", "env_steps"):
-            raise ValueError(
-                f"Periodic({self.method!r}).unit={self.unit!r} is not a unit: use 'updates' or 'env_steps'"
-            )
-
-
-@dataclass(frozen=True)
-class Pass:
-    """A part of a training iteration: its number of rounds, the batch size, and its method's name."""
-
-    rounds: int  # a round is one epoch of a rollout, or one batch from a replay or data
-    batch_size: int | None  # None: the whole rollout at once
-    method: str = "update"  # the algorithm's method that takes the batches
-    periodic: tuple[Periodic, ...] = ()  # in this order, after `method`, in one compiled step with it
-    sequences: bool = False  # True: batches are [time, sequence] pieces of episodes, padded with weight 0
-    length: int | None = None  # of pieces that are drawn from a replay or data; batch_size counts their steps
-    burn_in: int = 0  # steps before such a piece, with weight 0
-    one_graph: bool = True  # False: shapes vary, or second derivatives are taken; such a step is not compiled
-
-    def __post_init__(self) -> None:
-        check_count(self, "rounds")
-        check_count(self, "burn_in", least=0)
-        if self.batch_size is not None:
-            check_count(self, "batch_size")
-        if self.length is not None:
-            check_count(self, "length")
-
-
-def check_count(owner: Periodic | Pass, field: str, *, least: int = 1) -> None:
-    """Raises a ValueError if the attribute `field` of `owner` is not an int (bools are none) of at least `least`."""
-    number = getattr(owner, field)
-    if not isinstance(number, int) or isinstance(number, bool) or number < least:
-        kind = type(owner).__name__
-        raise ValueError(f"{kind}({owner.method!r}).{field}={number!r} must be a whole number, at least {least}")
-
-
 class Algorithm(nn.Module, ABC, Generic[ConfigT, BatchT]):
     """A learning method: its policy, other networks and optimizers, and the tensor code that updates them from batches.
 
@@ -106,6 +61,7 @@ class Algorithm(nn.Module, ABC, Generic[ConfigT, BatchT]):
     critic_apart: ClassVar[bool] = False  # True: its critic may see other observations than its policy
     corrects_lag: ClassVar[bool] = False  # True: it learns from rollouts of an older policy as from its own
     why_not_shared: ClassVar[str | None] = None  # what keeps a batch from being shared by ranks; None: nothing does
+    fixed_shapes: bool = False  # True: `prepare` is recorded as a CUDA graph, so shapes must not depend on values
     ranks: Ranks = ALONE  # those that take this update together, each with its share of the batch
     policy: Policy
     stop: Tensor  # sticky within an iteration: the remaining updates leave everything as it is
@@ -133,7 +89,7 @@ class Algorithm(nn.Module, ABC, Generic[ConfigT, BatchT]):
 
     @property
     def why_not_recorded(self) -> str | None:
-        """Returns the reason why a training iteration cannot be recorded as one CUDA graph; None if it can."""
+        """Returns why a training iteration cannot be recorded as one CUDA graph; None if it can."""
         if any(p.sequences or not p.one_graph for p in self.passes()):
             return f"{type(self).__name__} has updates whose shapes vary"
         return "running statistics (normalize_observation, normalize_reward) are kept" if self.observes else None
