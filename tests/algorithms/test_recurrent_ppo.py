@@ -79,7 +79,7 @@ def naive_values(algorithm: RecurrentPPOAlgorithm, rollouts: list[Transition]) -
 
     def value(history: list) -> Tensor:
         obs = tree_map(lambda *rows: torch.stack(rows).unsqueeze(1), *history)
-        outputs = algorithm.value_core(algorithm.features(obs), algorithm.value_core.initial(1))
+        outputs = algorithm.value_core(algorithm.critic_features(obs), algorithm.value_core.initial(1))
         return algorithm.value_head(outputs[-1, 0]).squeeze()
 
     histories: list[list] = [[] for _ in range(NUM_ENVS)]

@@ -61,13 +61,13 @@ def test_gradients_equal_a_loop_over_time(core: dict) -> None:
     ((_, batch),) = batches(algorithm, rollout, None)
 
     class Unrolled(RecurrentPPOAlgorithm):
-        def batch_distribution(self, batch: RolloutBatch):
+        def distribution_of(self, features: Tensor, batch: RolloutBatch):
             memory = tuple(part[0] for name, part in rollout.columns.items() if name != "first")
-            return self.policy.head(self.unroll(self.policy.core, self.policy.trunk(batch.obs), memory), None)
+            return self.policy.head(self.unroll(self.policy.core, features, memory), None)
 
-        def batch_value(self, batch: RolloutBatch) -> Tensor:
+        def values_of(self, features: Tensor, batch: RolloutBatch) -> Tensor:
             memory = self.rollout_memory(rollout)
-            return self.value_head(self.unroll(self.value_core, self.features(batch.obs), memory)).squeeze(-1)
+            return self.value_head(self.unroll(self.value_core, features, memory)).squeeze(-1)
 
         def unroll(self, core, features: Tensor, memory) -> Tensor:
             outputs = []

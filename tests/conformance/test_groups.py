@@ -29,7 +29,7 @@ def values(agent: Agent) -> torch.Tensor:
     algorithm = agent.algorithm
     if agent.config.name == "recurrent_ppo":
         memory = algorithm.value_core.initial(len(ROWS))
-        return algorithm.value_head(algorithm.value_core.advance(algorithm.features(obs), memory)[0]).squeeze(-1)
+        return algorithm.value_head(algorithm.value_core.advance(algorithm.critic_features(obs), memory)[0]).squeeze(-1)
     return algorithm.value(obs) if hasattr(algorithm, "value") else algorithm.values(obs)
 
 

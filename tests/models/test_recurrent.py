@@ -147,7 +147,7 @@ def test_a_policy_gives_the_log_prob_of_its_action_and_the_next_memory(cell: str
     for obs in observations:
         acts.append(policy.act(obs, memory, torch.zeros(6, dtype=torch.bool)))
         memory = acts[-1].memory
-    replayed = policy.distribution(observations, policy.initial_memory(6))
+    replayed = policy.choices(policy.encode(observations), None, policy.initial_memory(6))
     expected = replayed.log_prob(torch.stack([act.action for act in acts]))
     torch.testing.assert_close(torch.stack([act.log_prob for act in acts]), expected, rtol=0, atol=1e-6)
 

@@ -10,10 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from rl_training.algorithms.normalizing import NormalizingAlgorithm, NormalizingConfig
+from rl_training.algorithms.rollout_features import encode_rollout
 from rl_training.core import Box, Metrics, Needs, Policy, RolloutBatch, Rows, Space, Spec, Transition, Tree
 from rl_training.core.ranges import Count, Real, Share
 from rl_training.functional import Distribution, explained_variance, gae, normalize_advantage, weighted_mean
-from rl_training.models import MLP, ActionHead, ObservationNormalizer, StochasticPolicy, build_encoder
+from rl_training.models import MLP, ActionHead, ObservationNormalizer, StochasticPolicy, build_encoder, encode_mask
+from rl_training.models.trunk import Trunk, encode, learns, share_layers
 
 
 @dataclass(frozen=True)
@@ -72,8 +74,8 @@ class OnPolicyAlgorithm(NormalizingAlgorithm[ConfigT, RolloutBatch]):
 
     @property
     def style(self) -> dict:
-        """Returns the keyword arguments for building an MLP: `activation_fn` and `ortho_init`."""
-        return {"activation_fn": self.config.activation_fn, "ortho_init": self.config.ortho_init}
+        """Returns the keyword arguments `activation_fn` and `ortho_init` for building an MLP."""
+        return {name: getattr(self.config, name) for name in ("activation_fn", "ortho_init")}
 
     def build_networks(self) -> None:
         normalizer = self.build_normalizer()
@@ -110,25 +112,43 @@ class OnPolicyAlgorithm(NormalizingAlgorithm[ConfigT, RolloutBatch]):
         if not c.net_arch.shared:
             return encoder, encoder.features_dim
         shared = MLP(encoder.features_dim, c.net_arch.shared, **self.style)
-        return nn.Sequential(encoder, shared), shared.features_dim
+        return Trunk(encoder, shared), shared.features_dim
 
     def build_value_core(self, inputs: int) -> int:
-        """Returns the input width of the critic's last layers: `inputs`, the width of its features.
-
-        Methods with memory override it to build the critic's recurrent layers.
-        """
+        """Returns the input width of the critic's last layers; methods with memory build its recurrent layers here."""
         return inputs
 
+    def critic_features(self, obs: Tree) -> Tensor:
+        """Returns the features of observations from the critic's encoder, one vector for every row."""
+        return encode(self.value_trunk, self.critic_view(obs))
+
+    def both_features(self, obs: Tree) -> tuple[Tensor, Tensor]:
+        """Returns the features for policy and critic; an encoder that they share runs once."""
+        seen = self.policy.encode(obs)
+        return seen, seen if self.value_trunk is self.policy.trunk else self.critic_features(obs)
+
     def value(self, obs: Tree) -> Tensor:
-        return self.value_head(self.value_trunk(self.critic_view(obs))).squeeze(-1)
+        return self.value_from(self.critic_features(obs))
+
+    def value_from(self, features: Tensor) -> Tensor:
+        """Returns the value for every row of features from the critic's encoder."""
+        return self.value_head(share_layers(self.value_trunk, features)).squeeze(-1)
+
+    def distribution_of(self, features: Tensor, batch: RolloutBatch) -> Distribution:
+        """Returns the distribution over actions for a batch and its features from the policy's encoder."""
+        return self.policy.choices(features, encode_mask(batch.obs))
+
+    def values_of(self, features: Tensor, batch: RolloutBatch) -> Tensor:
+        """Returns the value of every row of a batch from its features, which the critic's encoder gave."""
+        return self.value_from(features)
 
     def batch_distribution(self, batch: RolloutBatch) -> Distribution:
         """Returns the policy's distribution over actions for every row of a batch, with gradients."""
-        return self.policy.distribution(batch.obs)
+        return self.distribution_of(self.policy.encode(batch.obs), batch)
 
     def batch_value(self, batch: RolloutBatch) -> Tensor:
         """Returns the critic's value of the observation in every row of a batch, with gradients."""
-        return self.value(batch.obs)
+        return self.values_of(self.critic_features(batch.obs), batch)
 
     def batch_advantage(self, batch: RolloutBatch) -> Tensor:
         """Returns the advantage in every row of a batch, normalised over all ranks if `normalize_advantage` is set."""
@@ -138,7 +158,12 @@ class OnPolicyAlgorithm(NormalizingAlgorithm[ConfigT, RolloutBatch]):
 
     def rollout_values(self, rollout: Transition) -> tuple[Tensor, Tensor]:
         """Returns two tensors [time, env]: the values of a rollout's observations, and of their true successors."""
-        return self.value(rollout.obs), self.value(rollout.next_obs)
+        features, next_features = self.rollout_features(rollout)
+        return self.value_from(features), self.value_from(next_features)
+
+    def rollout_features(self, rollout: Transition) -> tuple[Tensor, Tensor]:
+        """Returns the critic's features [time, env, ...] of a rollout's observations and of their true successors."""
+        return encode_rollout(self.critic_features, rollout, again=self.fixed_shapes or not learns(self.value_trunk))
 
     def estimate(self, rollout: Transition, value: Tensor, next_value: Tensor) -> tuple[Tensor, Tensor, Rows]:
         """Returns advantages and value targets by GAE, [time, env], and a dict of more columns for losses, {} here."""

@@ -57,11 +57,12 @@ class ActorCriticAlgorithm(OnPolicyAlgorithm[ConfigT]):
 
     def loss(self, batch: RolloutBatch) -> Loss:
         weight, advantage = batch.weight, self.batch_advantage(batch)
-        distribution = self.batch_distribution(batch)
+        policy_features, critic_features = self.both_features(batch.obs)
+        distribution = self.distribution_of(policy_features, batch)
         log_prob = distribution.log_prob(batch.action)
         log_ratio = log_prob - batch.log_prob
         policy_loss, metrics = self.policy_loss(log_ratio, log_prob, advantage, weight)
-        value_loss = self.value_loss(self.batch_value(batch), batch)
+        value_loss = self.value_loss(self.values_of(critic_features, batch), batch)
         entropy_loss = -weighted_mean(distribution.entropy(), weight)
         loss = policy_loss + self.config.vf_coef * value_loss + self.ent_coef() * entropy_loss
         parts = {"policy_gradient_loss": policy_loss, "value_loss": value_loss, "entropy_loss": entropy_loss}

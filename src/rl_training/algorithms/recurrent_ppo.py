@@ -14,7 +14,8 @@ from rl_training.core.policy import Memory
 from rl_training.core.ranges import Count
 from rl_training.core.tree import saved_tensors
 from rl_training.functional import Distribution
-from rl_training.models import ObservationNormalizer, RecurrentCore, RecurrentPolicy, forget
+from rl_training.models import ObservationNormalizer, RecurrentCore, RecurrentPolicy, encode_mask, forget
+from rl_training.models.trunk import share_layers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,9 +71,6 @@ class RecurrentPPOAlgorithm(PPOAlgorithm):
     def passes(self) -> tuple[Pass, ...]:
         return (Pass(self.config.n_epochs, self.config.batch_size, sequences=True, one_graph=False),)
 
-    def features(self, obs: Tree) -> Tensor:
-        return self.value_trunk(self.critic_view(obs))
-
     def starting_memory(self, columns: Rows, prefix: str) -> Memory:
         """Returns memory, a tuple of tensors [sequence, ...], at the start of sequences; zeros where an episode begins.
 
@@ -81,13 +79,14 @@ class RecurrentPPOAlgorithm(PPOAlgorithm):
         parts = tuple(column[0] for name, column in columns.items() if name.startswith(prefix))
         return forget(parts, columns["first"][0])
 
-    def batch_distribution(self, batch: RolloutBatch) -> Distribution:
-        return self.policy.distribution(batch.obs, self.starting_memory(batch.columns, "memory"))
+    def distribution_of(self, features: Tensor, batch: RolloutBatch) -> Distribution:
+        memory = self.starting_memory(batch.columns, "memory")
+        return self.policy.choices(features, encode_mask(batch.obs), memory)
 
-    def batch_value(self, batch: RolloutBatch) -> Tensor:
+    def values_of(self, features: Tensor, batch: RolloutBatch) -> Tensor:
         prefix = "memory" if self.config.shared_lstm else "critic_memory"
-        core = self.value_core(self.features(batch.obs), self.starting_memory(batch.columns, prefix))
-        return self.value_head(core).squeeze(-1)
+        memory = self.starting_memory(batch.columns, prefix)
+        return self.value_head(self.value_core(share_layers(self.value_trunk, features), memory)).squeeze(-1)
 
     def rollout_values(self, rollout: Transition) -> tuple[Tensor, Tensor]:
         """Returns values [time, env] of a rollout's observations, and of true successors, each from that step's memory.
@@ -95,12 +94,13 @@ class RecurrentPPOAlgorithm(PPOAlgorithm):
         Sets `memory_before`, for the batch, and `next_critic_memory`, for the next rollout.
         """
         memory, outputs, memories = self.rollout_memory(rollout), [], []
-        for features, first in zip(self.features(rollout.obs), rollout.columns["first"], strict=True):
+        inputs, next_inputs = (share_layers(self.value_trunk, x) for x in self.rollout_features(rollout))
+        for features, first in zip(inputs, rollout.columns["first"], strict=True):
             memories.append(memory)
             output, memory = self.value_core.advance(features, forget(memory, first))
             outputs.append(output)
         everywhere = tuple(torch.cat(parts) for parts in zip(*memories[1:], memory, strict=True))
-        successor, _ = self.value_core.advance(self.features(rollout.next_obs).flatten(0, 1), everywhere)
+        successor, _ = self.value_core.advance(next_inputs.flatten(0, 1), everywhere)
         value = self.value_head(torch.stack(outputs)).squeeze(-1)
         self.memory_before = tuple(torch.stack(parts) for parts in zip(*memories, strict=True))
         self.next_critic_memory = memory

@@ -14,6 +14,7 @@ from rl_training.models.encoders import encode_mask
 from rl_training.models.mlp import MLP
 from rl_training.models.normalizer import ObservationNormalizer
 from rl_training.models.recurrent import RecurrentCore, forget
+from rl_training.models.trunk import encode, share_layers
 
 
 class ActionHead(nn.Module):
@@ -58,9 +59,17 @@ class StochasticPolicy(Policy):
         super().__init__(spec)
         self.normalizer, self.trunk, self.head = normalizer, trunk, head
 
+    def encode(self, obs: Tree) -> Tensor:
+        """Returns the encoder's features of observations before normalisation, one vector for every row."""
+        return encode(self.trunk, self.normalizer(obs))
+
+    def choices(self, features: Tensor, mask: Tensor | None) -> Distribution:
+        """Returns the distribution over actions for every row of `features`; `mask` marks the allowed actions."""
+        return self.head(share_layers(self.trunk, features), mask)
+
     def distribution(self, obs: Tree) -> Distribution:
         """Returns the distribution over actions for every row of an observation."""
-        return self.head(self.trunk(self.normalizer(obs)), encode_mask(obs))
+        return self.choices(self.encode(obs), encode_mask(obs))
 
     def act(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = True) -> Act:
         return choose(self.distribution(obs), memory, explore)
@@ -86,15 +95,20 @@ class RecurrentPolicy(Policy):
 
         The bool mask `first` [batch] marks rows whose memory is reset before; None marks none.
         """
-        features, memory = self.core.advance(self.trunk(self.normalizer(obs)), forget(memory, first))
-        return self.head(features, encode_mask(obs)), memory
+        features = share_layers(self.trunk, self.encode(obs))
+        output, memory = self.core.advance(features, forget(memory, first))
+        return self.head(output, encode_mask(obs)), memory
 
-    def distribution(self, obs: Tree, memory: Memory) -> Distribution:
-        """Returns the distributions [time, batch] for observations [time, batch, ...] that go on from `memory`.
+    def encode(self, obs: Tree) -> Tensor:
+        """Returns the encoder's features of observations before normalisation, one vector for every row."""
+        return encode(self.trunk, self.normalizer(obs))
 
-        Memory is not reset within these sequences.
+    def choices(self, features: Tensor, mask: Tensor | None, memory: Memory) -> Distribution:
+        """Returns the distributions [time, batch] for features [time, batch, ...] that go on from `memory`.
+
+        `mask` marks the allowed actions. Memory is not reset within these sequences.
         """
-        return self.head(self.core(self.trunk(self.normalizer(obs)), memory), encode_mask(obs))
+        return self.head(self.core(share_layers(self.trunk, features), memory), mask)
 
 
 def choose(distribution: Distribution, memory: Memory, explore: bool) -> Act:

@@ -58,6 +58,8 @@ class ExecutionMode(NamedTuple):
 class Executor:
     """The plain executor of iterations (env steps, then updates): update by update, each of them eager or compiled."""
 
+    fixed_shapes = False  # True: other iterations of the phase are recorded whole, and must give the same numbers
+
     def __init__(
         self, algorithm: Algorithm, phase: Phase, execution: ExecutionMode, overlap: Overlap | None = None
     ) -> None:
@@ -94,6 +96,7 @@ class Executor:
         if self.overlap is not None:
             self.overlap.take_copy()
         self.algorithm.stop.fill_(False)
+        self.algorithm.fixed_shapes = self.fixed_shapes
         self.algorithm.ranks = self.execution.ranks  # only here: what one of them evaluates or diagnoses, it does alone
         try:
             storage, metrics = self.experience.prepare(self.algorithm, run)
@@ -158,6 +161,7 @@ class WholeIteration(Executor):
     def __init__(self, parts: Executor, collector: NativeCollector, *, record: bool = True) -> None:
         super().__init__(parts.algorithm, parts.phase, parts.execution, parts.overlap)
         self.parts, self.collector, self.record = parts, collector, record
+        self.fixed_shapes = parts.fixed_shapes = True
         self.time = self.experience.steps_between(collector.num_envs)
         self.num_steps = self.time * collector.num_envs
         self.passes = self.phase.passes(self.algorithm)
