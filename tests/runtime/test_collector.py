@@ -16,6 +16,7 @@ from rl_training.core.policy import Memory
 from rl_training.envs import EnvConfig, VectorEnv, make_env
 from rl_training.runtime import make_collector
 from rl_training.runtime.collector import Episode, LocalCollector
+from rl_training.runtime.sent_pictures import SentPictures
 from rl_training.runtime.transfer import Packed
 from tests.envs.counting import CountingEnv
 from tests.envs.fakes import FixedPolicy, build
@@ -202,7 +203,7 @@ class Keyed(gym.Env):
 
     observation_space = gym.spaces.Dict(
         {
-            "image": gym.spaces.Box(0, 255, (3,), np.uint8),
+            "image": gym.spaces.Box(0, 255, (36, 36, 1), np.uint8),
             "x": gym.spaces.Box(-1.0, 1.0, (2,), np.float32),
             "choice": gym.spaces.Discrete(9),
             "action_mask": gym.spaces.MultiBinary(2),
@@ -213,7 +214,7 @@ class Keyed(gym.Env):
     def observe(self) -> dict[str, Any]:
         draw = self.np_random
         mask = np.roll(np.array([1, 0], np.int8), self.count)
-        image, x = draw.integers(0, 256, 3).astype(np.uint8), draw.random(2).astype(np.float32)
+        image, x = draw.integers(0, 256, (36, 36, 1)).astype(np.uint8), draw.random(2).astype(np.float32)
         return {"image": image, "x": x, "choice": int(draw.integers(9)), "action_mask": mask}
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, Any], dict]:
@@ -236,7 +237,8 @@ def test_steps_that_are_sent_in_one_copy_are_the_same(factory: type[gym.Env], ba
     for packed in (False, True):
         collector, algorithm = started(build(factory, backend, 3))
         if packed:  # as to another device, to the one it is on
-            collector.send_seen, collector.send_steps = Packed(collector.device), Packed(collector.device)
+            collector.send_seen, collector.send_steps, *pictures = (Packed(collector.device) for _ in range(4))
+            collector.pictures = SentPictures(collector.spec.obs, *pictures) if factory is Keyed else None
         torch.manual_seed(3)
         parts = [collector.collect(algorithm.policy, chunk) for _ in range(28 // chunk)]
         results.append((parts, collector.pop_episodes(), collector.state_dict()))

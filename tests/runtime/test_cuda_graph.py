@@ -3,7 +3,9 @@
 import pytest
 import torch
 
+import rl_training
 from rl_training.runtime.cuda_graph import WARM_UP, CudaGraph
+from rl_training.runtime.executors import RecordedMinibatches
 from tests.gpu import needs_gpu
 
 
@@ -73,3 +75,17 @@ def test_the_first_replay_draws_what_comes_next_although_recording_is_slow_to_be
     replayed = [graph() for _ in range(WARM_UP + 2)]
     assert graph.graph is not None
     torch.testing.assert_close(replayed, expected, rtol=0, atol=0)
+
+
+@needs_gpu
+def test_recorded_minibatches_of_a_rollout_equal_eager_ones() -> None:
+    settings = {"n_steps": 24, "batch_size": 20, "n_epochs": 3, "n_envs": 2, "net_arch": [16], "seed": 1}
+    agents = [rl_training.PPO("CartPole-v1", device="cuda", compile=how, **settings) for how in (False, "record")]
+    for agent in agents:
+        agent.learn(480, progress=False)
+    (executor,) = agents[1].trainer.executors.values()
+    assert isinstance(executor, RecordedMinibatches)
+    assert {size for _, size in executor.recordings} == {20, 8}
+    assert all(recording.graph is not None for recording in executor.recordings.values())
+    for one, other in zip(*(agent.algorithm.parameters() for agent in agents), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)

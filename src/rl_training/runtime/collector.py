@@ -20,6 +20,7 @@ from rl_training.envs.episode_columns import EpisodeColumns, column_metrics, col
 from rl_training.envs.vector import StateKind
 from rl_training.runtime.compilation import compile_graph
 from rl_training.runtime.cuda_graph import CudaGraph
+from rl_training.runtime.sent_pictures import SentPictures
 from rl_training.runtime.transfer import Packed
 from rl_training.runtime.worth_compiling import CompileMode
 
@@ -256,12 +257,19 @@ class EnvCollector(LocalCollector):
         # What acting needs, and what a step gave, leave the host as one copy each.
         away = self.device.type != "cpu"
         self.send_seen, self.send_steps = (Packed(self.device) if away else None for _ in range(2))
+        pictures = SentPictures(self.spec.obs, Packed(self.device), Packed(self.device))
+        self.pictures = pictures if away and pictures.names else None
 
     @torch.no_grad()
     def collect(self, policy: Policy, num_steps: int) -> Transition:
         self.columns, self.game = {}, []
+        if self.pictures is not None:
+            self.pictures.begin()
         rows = [self.step(policy, time) for time in range(num_steps)]
-        steps = self.latest = tree_map(lambda *row: torch.stack(row) if num_steps > 1 else row[0].unsqueeze(0), *rows)
+        steps = tree_map(lambda *row: torch.stack(row) if num_steps > 1 else row[0].unsqueeze(0), *rows)
+        if self.pictures is not None:
+            steps = self.pictures.finish(steps, self.obs)
+        self.latest = steps
         if self.send_steps is not None:
             steps = self.send_steps(steps)
         self.track_episodes(self.latest, self.game)
@@ -269,6 +277,8 @@ class EnvCollector(LocalCollector):
 
     def step(self, policy: Policy, time: int) -> Transition:
         obs, first, remembered = self.obs, self.first, remember(self.kept, self.memory, self.first)
+        if self.pictures is not None:  # only its other leaves are on the host from here on
+            obs = self.pictures.place_in(obs, self.pictures.of(obs))
         seen, begins = (obs, first) if self.send_seen is None else self.send_seen((obs, first))
         act = self.choose(policy, seen, self.memory, begins)
         step = self.env.step(self.convert(act.action.cpu()))  # the one wait for the device
@@ -282,6 +292,8 @@ class EnvCollector(LocalCollector):
         if not self.env.always_valid:
             done = done | ~step.valid  # an episode starts after a row that only reset
         self.obs, self.memory, self.first = step.obs, act.memory, done
+        if self.pictures is not None:
+            step = step._replace(next_obs=self.pictures.note_end(time, done, step.next_obs))
         return transition(obs, act, step, remembered)
 
     def choose(self, policy: Policy, seen: Tree, memory: Memory, first: Tensor) -> Act:

@@ -1,4 +1,4 @@
-"""Executors of an iteration: update by update, several updates as one CUDA graph, or the whole of it as one.
+"""Executors of an iteration: update by update, eager or as CUDA graphs, several as one graph, or all of it as one.
 
 An iteration is defined once, in `Executor.learn` and `WholeIteration.body` around it. Nothing here counts steps, moves
 schedules or logs: that is the trainer's.
@@ -30,6 +30,7 @@ from rl_training.runtime.native_collector import NativeCollector
 from rl_training.runtime.overlap import Overlap
 from rl_training.runtime.phases import Phase
 from rl_training.runtime.progress import Methods
+from rl_training.runtime.transfer import copy_all
 from rl_training.runtime.worth_compiling import CompileMode
 
 log = logging.getLogger(__name__)
@@ -151,6 +152,46 @@ class RecordedUpdates(Executor):
         return self.blocks[block]
 
 
+class RecordedMinibatches(Executor):
+    """An executor that takes each update of a rollout as a CUDA graph, where steps come from the host.
+
+    The rollout is copied into lasting tensors, which the graphs read; they differ in the size of the minibatch.
+    """
+
+    def __init__(
+        self, algorithm: Algorithm, phase: Phase, execution: ExecutionMode, overlap: Overlap | None = None
+    ) -> None:
+        super().__init__(algorithm, phase, execution, overlap)
+        self.kept: tuple = ()
+        self.recordings: dict[tuple[Methods, int], CudaGraph[Metrics]] = {}
+
+    def take(self, a_pass: Pass, storage: tuple, due: Due) -> Iterator[Metrics]:
+        if a_pass.one_graph and not a_pass.sequences:
+            self.keep(storage)
+        yield from super().take(a_pass, storage, due)
+
+    def keep(self, storage: tuple) -> None:
+        """Copies a rollout into the tensors that the graphs read, or makes new ones if its shapes have changed."""
+        shapes = [leaf.shape for leaf in tree_leaves(storage)]
+        if shapes != [leaf.shape for leaf in tree_leaves(self.kept)]:
+            self.kept, self.recordings = tree_map(Tensor.clone, storage), {}
+        else:
+            copy_all(list(tree_leaves(self.kept)), tree_leaves(storage))
+
+    def step_for(self, methods: Methods, a_pass: Pass) -> UpdateStep:
+        step = super().step_for(methods, a_pass)
+        if not a_pass.one_graph or a_pass.sequences:
+            return step
+
+        def replay(storage: tuple, draw: Tensor) -> Metrics:
+            key = (methods, len(draw))
+            if key not in self.recordings:
+                self.recordings[key] = CudaGraph(lambda rows: step(self.kept, rows))
+            return self.recordings[key](draw)
+
+        return replay
+
+
 class WholeIteration(Executor):
     """An executor that takes env steps, storage and updates as one CUDA graph, for environments that run on the device.
 
@@ -249,7 +290,9 @@ def executor_for(algorithm: Algorithm, phase: Phase, execution: ExecutionMode, o
     if reason is None:
         return WholeIteration(parts, phase.collector)  # pyrefly: ignore (one that can be recorded)
     log.warning("iterations are not recorded as one CUDA graph, and are slower: %s", reason)
-    return parts
+    return (
+        RecordedMinibatches(algorithm, phase, execution, overlap) if records and phase.experience.on_policy else parts
+    )
 
 
 def why_not_recorded(algorithm: Algorithm, phase: Phase) -> str | None:
