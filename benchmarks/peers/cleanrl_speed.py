@@ -5,6 +5,8 @@ github.com/vwxyzjn/cleanrl: one step of all environments at a time, numpy in and
 Logging, videos, evaluation and the normalising wrappers are left out; widths are those of the work, which every library is given.
 """
 
+import sys
+
 import gymnasium as gym
 import numpy as np
 import torch
@@ -26,6 +28,10 @@ def make_envs(work: dict) -> SyncVectorEnv:
 
 
 def build_ppo(work: dict) -> Learn:
+    if work["env"].startswith("ALE/"):
+        from cleanrl_atari import build_atari_ppo
+
+        return build_atari_ppo(work)
     envs = make_envs(work)
     num_envs, num_steps = work["n_envs"], work["n_steps"]
     agent = ActorCritic(envs)
@@ -256,4 +262,6 @@ def build_td3(work: dict) -> Learn:
 BUILDERS = {"PPO": build_ppo, "DQN": build_dqn, "SAC": build_sac, "TD3": build_td3}
 
 if __name__ == "__main__":
-    serve(BUILDERS, {"cleanrl": "its loop, re-written", "torch": torch.__version__, "gymnasium": gym.__version__})
+    devices = ("cpu", "cuda") if "ALE/" in sys.argv[1] else ("cpu",)
+    versions = {"cleanrl": "its loop, re-written", "torch": torch.__version__, "gymnasium": gym.__version__}
+    serve(BUILDERS, versions, devices=devices)

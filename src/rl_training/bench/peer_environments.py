@@ -14,7 +14,7 @@ from pathlib import Path
 from rl_training.runtime.cache_folder import cache_folder
 
 PEERS: dict[str, tuple[str, ...]] = {  # what is installed beside torch and the environments
-    "sb3": ("stable-baselines3==2.9.2", "sb3-contrib==2.9.2"),
+    "sb3": ("stable-baselines3==2.9.2", "sb3-contrib==2.9.2", "ale-py==0.12.1", "opencv-python-headless==5.0.0.93"),
     "sbx": ("sbx-rl==0.28.0",),
     "cleanrl": (),  # scripts, not a package: benchmarks/peers/cleanrl_speed.py states their training steps
     "tianshou": ("tianshou==2.0.1",),

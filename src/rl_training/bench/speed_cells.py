@@ -54,6 +54,13 @@ MILLION = DQN | {"buffer_size": FULL, "learning_starts": FULL}
 NATIVE = {"backend": "native"}
 # Short runs as users start them: both libraries' own defaults, which are the same numbers.
 LEARN = {"compile": "auto"}  # ours as it runs when nothing is asked for
+# Pong from pictures, by the protocol of Mnih et al. (2015); SB3's own wrappers and ours.
+PONG = {"env": "ALE/Pong-v5", "net_arch": []}
+PPO_PONG = {"algorithm": "PPO", **PONG, "n_envs": 8, "n_steps": 128, "batch_size": 256, "n_epochs": 4}
+DQN_PONG = {"algorithm": "DQN", **PONG, "n_envs": 1, "buffer_size": 10_000, "learning_starts": 1_000}
+PPO_PONG_GPU = PPO_PONG | {"n_envs": 64, "batch_size": 2_048, "device": "cuda"}
+DQN_PONG_GPU = DQN_PONG | {"n_envs": 8, "train_freq": 8, "gradient_steps": 2, "device": "cuda"}
+DQN_PROTOCOL = {"kwargs": {"protocol": "dqn"}}
 TAXI = {"algorithm": "DQN", "env": "Taxi-v4", "n_envs": 1}  # 500 inputs: which of so many states it is
 
 
@@ -120,6 +127,10 @@ SPEED: dict[str, SpeedCell | OptionCell] = {
     "sac-halfcheetah-learn": SpeedCell(
         {"algorithm": "SAC", "env": "HalfCheetah-v5", "n_envs": 1}, 200, 2_000, LEARN, whole=True
     ),
+    "ppo-pong-learn": SpeedCell(PPO_PONG, 1_024, 20_480, LEARN | DQN_PROTOCOL, threads=2, whole=True),
+    "dqn-pong-learn": SpeedCell(DQN_PONG, 1_200, 10_000, LEARN | DQN_PROTOCOL, threads=2, whole=True),
+    "ppo-pong-gpu": SpeedCell(PPO_PONG_GPU, 8 * 8_192, 30 * 8_192, LEARN | DQN_PROTOCOL | {"precision": "tf32"}),
+    "dqn-pong-gpu": SpeedCell(DQN_PONG_GPU, 4_000, 16_000, LEARN | DQN_PROTOCOL | {"precision": "tf32"}),
     "iql-data": SpeedCell(IQL, 100, 400, threads=2),
     "td3-bc-data": SpeedCell(TD3_BC, 100, 400, threads=2),
     "cql-data": SpeedCell(CQL, 20, 60, threads=2),
@@ -144,7 +155,8 @@ SPEED_SUITES = {
         "sac-halfcheetah",
         "td3-halfcheetah",
     ),
-    "learn": tuple(name for name in SPEED if name.endswith("-learn")),
+    "learn": tuple(name for name in SPEED if name.endswith("-learn") and "pong" not in name),
+    "pictures": ("ppo-pong-learn", "dqn-pong-learn"),
     "data": ("iql-data", "td3-bc-data", "cql-data", "cql-data-bf16"),
-    "gpu": tuple(name for name in SPEED if "gpu" in name),
+    "gpu": tuple(name for name in SPEED if "gpu" in name and "pong" not in name),
 }

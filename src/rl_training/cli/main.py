@@ -244,7 +244,7 @@ def add_like(make: argparse.ArgumentParser) -> None:
 def add_bench(bench: argparse.ArgumentParser) -> None:
     kinds = bench.add_subparsers(dest="action", required=True, metavar="ACTION")
     speed = kinds.add_parser("speed", help="steps per second of ours and of peers, alternated in one run")
-    speed.add_argument("--suite", choices=["cpu", "learn", "data", "gpu"], default="cpu")
+    speed.add_argument("--suite", choices=["cpu", "learn", "pictures", "data", "gpu"], default="cpu")
     speed.add_argument("--repeats", type=number, default=7, help="measurements of each")
     speed.add_argument(
         "--peer-timeout", type=number, default=900, metavar="SECONDS", help="a peer that answers later is stopped"
