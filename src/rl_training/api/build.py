@@ -202,7 +202,7 @@ def store_context(config: RunConfig, algorithm: Algorithm, seed: int, data: Expe
         gamma=config.algorithm.gamma,
         seed=seed,
         device=config.training.device,
-        frame_stack=config.env.frame_stack,
+        frame_stack=config.env.num_stacked,
         data=cast("LoggedSteps | None", data),
         columns=algorithm.columns,
         passes=algorithm.passes(),

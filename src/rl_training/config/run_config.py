@@ -29,7 +29,7 @@ from rl_training.config.translation import by_our_names, without_absent
 from rl_training.core import AlgorithmConfig, Groups, Needs
 from rl_training.core.arguments import ConfigError
 from rl_training.envs import BACKENDS, NATIVE, EnvConfig
-from rl_training.envs.backends import implied_backend
+from rl_training.envs.backends import implied_backend, usual_stack
 from rl_training.envs.make import check_settings
 from rl_training.experience import ExperienceSettings
 
@@ -160,7 +160,7 @@ class RunConfig:
             raise ConfigError("training.total_timesteps=0 must be at least 1")
         if data and self.env.id == NO_ENV:
             self.check_unused("env_steps", " needs an environment to step: name one, or to learn from data alone")
-        if data and self.env.frame_stack > 1:
+        if data and self.env.num_stacked > 1:
             raise ConfigError(
                 f"env.frame_stack={self.env.frame_stack} with a dataset: stack the frames in the data, and use 1"
             )
@@ -363,6 +363,8 @@ def changed_env(env: EnvConfig, changes: dict[str, object], section: str) -> Env
         del inherited["wrappers"]
     if "id" in changes and env.backend == implied_backend(env.id):
         del inherited["backend"]
+        if env.num_stacked == usual_stack(env.backend):
+            del inherited["frame_stack"]
     result = parse_dataclass(EnvConfig, inherited | changes | {"kwargs": kwargs}, section)
     known = BACKENDS.find(result.backend)  # an unknown one is refused below
     if "vectorization" not in changes and known and env.vectorization not in known.can.vectorizations:

@@ -32,6 +32,8 @@ class Abilities:
     saves_state: bool = False  # a run that is resumed may continue its episodes
     time_limit: bool = False  # it follows env.max_episode_steps
     wrap: bool = False  # it follows env.wrappers and env.frame_stack
+    stack: bool = False  # it follows env.frame_stack, and need not follow env.wrappers
+    usual_stack: int = 1  # the default of env.frame_stack
     renders: bool = False  # env.kwargs may hold `render_mode`
     several_agents: bool = False  # an environment has more than one agent
 
@@ -52,6 +54,7 @@ class Backend:
     name: str
     make: MakeEnv
     check: Callable[[EnvConfig], None] | None = None
+    protocol: Callable[[EnvConfig], dict[str, object]] | None = None
     owns: tuple[str, ...] = ()
     can: Abilities = NONE
 
@@ -66,15 +69,17 @@ def register_backend(
     owns: tuple[str, ...] = (),
     can: Abilities = NONE,
     check: Callable[[EnvConfig], None] | None = None,
+    protocol: Callable[[EnvConfig], dict[str, object]] | None = None,
 ) -> None:
     """Registers a way to build environments for this process: `env.backend` may then be `name`.
 
     `make(config, num_envs, device=..., start=...)` returns a `VectorEnv`; settings that need an ability which `can`
     does not declare raise a ValueError before it is called. Ids that begin with a prefix in `owns`, such as "ALE/" or
     "pettingzoo:", need no `env.backend`. `check(config)` raises a ValueError for settings that cannot work; it is
-    called before a run begins. A checkpoint holds only the name: before you load one, register the backend, or install
-    a package that declares the name, and each prefix, as entry points. Raises a ValueError if `name` or a prefix is
-    malformed or already registered.
+    called before a run begins. `protocol(config)` returns, as plain data, the settings on which scores depend; results
+    carry it, and results with unlike ones are not compared. A checkpoint holds only the name: before you load one,
+    register the backend, or install a package that declares the name, and each prefix, as entry points. Raises a
+    ValueError if `name` or a prefix is malformed or already registered.
     """
     if not isinstance(name, str) or not name or name == "auto" or name.endswith(PREFIX_ENDS):
         raise ValueError(f"{name!r} is not a name for a backend: use one such as 'ale'")
@@ -85,7 +90,7 @@ def register_backend(
         )
     if "sync" not in can.vectorizations:
         raise ValueError(f"the backend {name!r} must take env.vectorization='sync', the default")
-    backend = Backend(name=name, make=make, check=check, owns=owns, can=can)
+    backend = Backend(name=name, make=make, check=check, protocol=protocol, owns=owns, can=can)
     for key in (name, *owns):
         if BACKENDS.get(key, backend) != backend:
             raise ValueError(f"{key!r} is registered by the backend {BACKENDS[key].name!r} already: choose another")
@@ -104,6 +109,12 @@ def find_backend(name: str) -> Backend:
     close = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
     hint = f"did you mean {close[0]!r}?" if close else "install the package that registers it, or import it first"
     raise ValueError(f"env.backend={name!r} is not one of {', '.join(map(repr, known))}: {hint}")
+
+
+def usual_stack(name: str) -> int:
+    """Returns the default of `env.frame_stack` for the backend `name`; 1 if there is no such backend."""
+    backend = BACKENDS.find(name)
+    return backend.can.usual_stack if backend else 1
 
 
 def implied_backend(env_id: str) -> str:

@@ -55,7 +55,7 @@ def make_part(config: EnvConfig, factory: EnvFactory | None, rows: range, total:
 
 
 def make_vectorized(config: EnvConfig, num_envs: int, start: int = 0) -> GymnasiumEnv:
-    if config.frame_stack > 1 or config.max_episode_steps or config.wrappers:
+    if config.num_stacked > 1 or config.max_episode_steps or config.wrappers:
         raise ValueError(
             "env.vectorization='vector_entry_point' takes no frame_stack, max_episode_steps or wrappers: use 'sync'"
         )
@@ -69,9 +69,9 @@ def make_vectorized(config: EnvConfig, num_envs: int, start: int = 0) -> Gymnasi
 def build_one(config: EnvConfig, factory: EnvFactory | None, index: int) -> EpisodeLog:
     env = build_wrapped(config, factory, index)
     check_reset_signature(env)
-    if config.frame_stack > 1:
-        check_memory(config.frame_stack * (FRAME_BYTES + one_frame(env)), f"env.frame_stack={config.frame_stack}")
-        env = gym.wrappers.FrameStackObservation(env, config.frame_stack)
+    if config.num_stacked > 1:
+        check_memory(config.num_stacked * (FRAME_BYTES + one_frame(env)), f"env.frame_stack={config.num_stacked}")
+        env = gym.wrappers.FrameStackObservation(env, config.num_stacked)
     return EpisodeLog(env, index)
 
 
@@ -126,7 +126,7 @@ def build_bare(config: EnvConfig, factory: EnvFactory | None, index: int) -> gym
     refuse_several_agents(env)
     if not isinstance(env, gym.Env):
         raise ValueError(f"env.id={config.id!r} returned {type(env).__name__}: a factory must return a gymnasium.Env")
-    if limit or config.frame_stack > 1 or config.wrappers:
+    if limit or config.num_stacked > 1 or config.wrappers:
         env = CheckedSteps(env, index)  # wrappers take answers apart before anybody has looked at them
     return gym.wrappers.TimeLimit(env, limit) if limit else env
 

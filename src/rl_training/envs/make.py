@@ -18,7 +18,7 @@ from rl_training.core import Groups
 from rl_training.core.entry_points import find, import_named
 from rl_training.core.free_memory import check_memory
 from rl_training.core.ranges import Count, Positive
-from rl_training.envs.backends import BACKENDS, Abilities, Backend, find_backend, implied_backend
+from rl_training.envs.backends import BACKENDS, Abilities, Backend, find_backend, implied_backend, usual_stack
 from rl_training.envs.catalogue import NATIVE
 from rl_training.envs.factory import EnvFactory
 from rl_training.envs.vector import VectorEnv
@@ -61,7 +61,7 @@ class EnvConfig:
     kwargs: dict[str, object] = field(default_factory=dict)  # for the environment's constructor
     max_episode_steps: Count | None = None  # None: the environment's own limit
     wrappers: tuple[WrapperConfig, ...] = ()  # the first is the innermost
-    frame_stack: Count = 1
+    frame_stack: Count | None = None  # pictures in one observation; None: the backend's usual number, 4 for ale, else 1
     info_keys: tuple[str, ...] = ()  # of `info` at an episode's end, kept as columns of the episode
     obs_groups: Groups = Groups()  # keys of a Dict observation that the policy and the critic see
     timeout_s: Positive | None = TIMEOUT_S  # for one answer; None: wait for ever
@@ -69,6 +69,13 @@ class EnvConfig:
     def __post_init__(self) -> None:
         if self.backend == "auto":
             object.__setattr__(self, "backend", implied_backend(str(self.id)))
+        if self.frame_stack is None:
+            object.__setattr__(self, "frame_stack", usual_stack(self.backend))
+
+    @property
+    def num_stacked(self) -> int:
+        """Returns `frame_stack`, which is never None once the settings are built."""
+        return self.frame_stack or 1
 
     @property
     def can(self) -> Abilities:
@@ -105,7 +112,7 @@ def check_settings(config: EnvConfig) -> None:
             f"env.vectorization={config.vectorization!r} is for {', '.join(others)}: {backend.name} environments need none"
         )
     needed = {
-        "env.frame_stack": config.frame_stack > 1 and not backend.can.wrap,
+        "env.frame_stack": config.num_stacked > 1 and not (backend.can.wrap or backend.can.stack),
         "env.wrappers": config.wrappers and not backend.can.wrap,
         "env.max_episode_steps": config.max_episode_steps is not None and not backend.can.time_limit,
         "env.kwargs.render_mode": "render_mode" in config.kwargs and not backend.can.renders,
@@ -160,8 +167,8 @@ def refusals_as_sentences(config: EnvConfig) -> Iterator[None]:
     except gym.error.UnregisteredEnv as error:
         if config.id.startswith("ALE/"):
             raise ValueError(
-                f"env.id={config.id!r} is not a registered environment: the namespace ALE needs its package, pip install ale-py, "
-                f"and the id 'ale_py:{config.id}'; Atari's wrappers are not part of rl_training: add them in a factory"
+                f"env.id={config.id!r} is not a registered environment of gymnasium: leave env.backend={config.backend!r} out to "
+                f"play it through the backend 'ale', or use the id 'ale_py:{config.id}', which has none of Atari's wrappers"
             ) from error
         near = difflib.get_close_matches(config.id, gym.registry, n=3, cutoff=0.5)
         other = (

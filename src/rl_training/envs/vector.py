@@ -50,6 +50,7 @@ class VectorEnv(ABC):
     state_kind: StateKind
     always_valid: bool = True  # False: `step` may return rows that only reset
     tensor_code: bool = False  # True: a step is a pure function of tensors, see NativeEnv
+    proven: bool = False  # True: it continues from a saved state as it promises; nobody needs to try
     stepped_as: Literal["host", "tensors", "samplers"] = "host"  # by which a collector is chosen
     device: torch.device = torch.device("cpu")
 
