@@ -80,7 +80,7 @@ def test_another_environment_for_evaluations_has_the_backend_that_its_id_implies
             {"sampling": {"workers": 2}},
             "in other processes, which env.backend='counting' cannot: use backend='gymnasium'",
         ),
-        ({"backend": "countign"}, "env.backend='countign' is not one of 'gymnasium', 'native', "),
+        ({"backend": "countign"}, "env.backend='countign' is not one of 'ale', 'gymnasium', 'native', "),
         ({"backend": "count/"}, "env.backend='count/' is not one of "),
         ({"backend": 5}, "env.backend=5 must be text"),
         ({"evaluation": {"env": {"backend": "x"}}}, "evaluation.env.backend='x' is not one of "),

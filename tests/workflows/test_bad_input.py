@@ -126,7 +126,9 @@ PYTHON = {
         "algorithm.name='pppo' is not an algorithm: did you mean 'ppo'?",
     ),
     "unknown env": (lambda: PPO("CartPol-v1"), "env.id='CartPol-v1' is not a registered environment", "CartPole-v1"),
-    "Atari": (lambda: PPO("ALE/Pong-v5"), "env.id='ALE/Pong-v5'", "pip install ale-py", "'ale_py:ALE/Pong-v5'", "wrappers are not"),
+    "Atari through gymnasium": (
+        lambda: PPO("ALE/Nothing-v5", backend="gymnasium"), "'ALE/Nothing-v5'", "leave env.backend='gymnasium' out", "'ale_py:ALE/",
+    ),
     "layers that are a number": (lambda: PPO("CartPole-v1", net_arch=64), "net_arch=64 must be a list, for example [64, 64]"),
     "layers that are text": (lambda: PPO("CartPole-v1", net_arch="64,64"), "net_arch='64,64' must be a list, for example [64, 64]"),
     "compile": (lambda: PPO("CartPole-v1", compile="yes"), "training.compile='yes' is not one of true, false, 'auto', 'record'"),

@@ -18,7 +18,13 @@ from rl_training.envs import BACKENDS, NATIVE
 from rl_training.experience.settings import STORES
 from rl_training.experiment.run_directory import installed
 
-OPTIONAL = {"mujoco": "mujoco", "gymnasium_robotics": "robotics", "Box2D": "box2d", "tensorboard": "tensorboard"}
+OPTIONAL = {
+    "mujoco": "mujoco",
+    "gymnasium_robotics": "robotics",
+    "Box2D": "box2d",
+    "ale_py": "atari",
+    "tensorboard": "tensorboard",
+}
 OPTIONAL |= {"optuna": "tune", "ray": "ray"}
 REQUIRED = ("rl-training", "torch", "numpy", "gymnasium", "pyyaml", "rich", "safetensors", "matplotlib")
 

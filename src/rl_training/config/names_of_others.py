@@ -183,7 +183,7 @@ NAMES = {
     "DummyVecEnv": "use n_envs=8",
     "SubprocVecEnv": "use n_envs=8, vectorization='async'",
     "make_vec_env": "use n_envs=8",
-    "make_atari_env": "hand over a function that builds the environment with gymnasium.wrappers.AtariPreprocessing",
+    "make_atari_env": "name the game, env.id=ALE/Pong-v5, and its protocol, env.kwargs={'protocol': 'dqn'}",
     "evaluate_policy": "use agent.evaluate(num_episodes)",
     "check_env": "use rl_training.envs.check",
 }

@@ -1,5 +1,6 @@
 """Environments: one contract, adapters for every backend, and the kit that checks them."""
 
+from rl_training.envs.ale_backend import make_ale  # noqa: F401  (its import registers the backend)
 from rl_training.envs.backends import BACKENDS, Abilities, register_backend
 from rl_training.envs.catalogue import NATIVE, register_native
 from rl_training.envs.check import check
