@@ -238,3 +238,15 @@ def test_a_cut_between_rollouts_ends_the_return_that_rewards_are_scaled_by() -> 
     assert not rollout.reward_scaling.first.any()
     rollout.cut()
     assert rollout.reward_scaling.first.all()
+
+
+def test_a_rollout_goes_on_where_steps_tell_of_lost_lives() -> None:
+    """A checkpoint has only the columns that the algorithm needs."""
+    steps, algorithm = random_steps(6, 2), Recorder()
+    steps = steps._replace(columns={"life_lost": steps.terminated})
+    rollout, resumed = Rollout(6, seed=0), Rollout(6, seed=0)
+    rollout.add(part(steps, 0, 4))
+    resumed.load_state_dict(copy.deepcopy(rollout.state_dict()))
+    for store in (rollout, resumed):
+        store.add(part(steps, 4, 6))
+    assert torch.equal(resumed.prepare(algorithm)[0].obs, rollout.prepare(algorithm)[0].obs)

@@ -13,7 +13,7 @@ from rl_training.core import ALONE, Algorithm, BatchT, Column, Metrics, Pass, Ra
 from rl_training.core.tree import saved_tensors
 from rl_training.data import Episodes
 from rl_training.experience.base import Experience, Prepare
-from rl_training.experience.declared_columns import check_collected
+from rl_training.experience.declared_columns import LIFE_LOST, check_collected
 from rl_training.functional import RunningMoments, discounted_returns, merge_moments
 
 STATISTICS = "running statistics (normalize_observation, normalize_reward) are kept"
@@ -97,7 +97,8 @@ class Rollout(Experience[BatchT, BatchT]):
         return self.n_steps
 
     def write(self, steps: Transition) -> None:
-        self.chunks.append(steps)
+        columns = {name: column for name, column in steps.columns.items() if name != LIFE_LOST}  # nor has a checkpoint
+        self.chunks.append(steps._replace(columns=columns))
 
     def steps(self) -> Transition:
         if len(self.chunks) > 1:
