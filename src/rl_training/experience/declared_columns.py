@@ -13,6 +13,7 @@ NEXT_ACTION, RETURN_TO_GO, STEPS_LEFT = "next_action", "return_to_go", "steps_le
 FOLLOWING = (NEXT_ACTION, RETURN_TO_GO, STEPS_LEFT)  # from the steps of an episode that come later
 UNKNOWN = "it is not one of " + ", ".join(FOLLOWING)
 LOG_PROB, FIRST = "log_prob", "first"
+LIFE_LOST = "life_lost"  # of steps that are learned from as terminations after which the game goes on
 
 
 def refusal(column: Column, store: str, why: str) -> ValueError:

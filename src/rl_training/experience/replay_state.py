@@ -58,8 +58,12 @@ class ReplayState:
         for segment in state["rows"].segments:
             self.write_rows(ring.rows_between(segment.start, segment.stop).to(ring.device), segment.read())
         columns.written.copy_(state["written"])
-        self.write_rows(ring.row_of(columns.written), state["waiting"])
+        waiting = ring.row_of(columns.written)
+        self.write_rows(waiting, state["waiting"])
         ring.first = state["first"].to(ring.device)
+        if ring.frame_stack > 1 and "behind" not in state["waiting"]:  # of version 0.2, whose files have other columns
+            columns.behind[waiting] *= ~ring.first
+            self.forget()
         ring.find_ends()
         if columns.priority:
             for level, saved in zip(columns.priority, state["priority"], strict=True):
@@ -68,5 +72,7 @@ class ReplayState:
 
     def write_rows(self, row: Tensor, rows: dict[str, Tensor]) -> None:
         """Writes saved columns, tensors [rows, ...] by name, to the rows of the replay with the indices `row`."""
+        if "age" in rows:  # version 0.2 saved it for frame stacks
+            rows = {"behind": rows["age"].clamp(max=self.ring.frame_stack - 1).to(torch.int16)} | rows
         for name, column in self.ring.named_columns().items():
             column[row] = rows[name].to(column.device)

@@ -2,7 +2,8 @@
 
 Every environment writes a column of its own. An observation is stored once: the successor of a row is the next row of
 its column. Where an episode is cut, its last observation gets a row that never counts; the newest observation waits
-in the row that is written next. Frame stacks are stored as single frames and rebuilt.
+in the row that is written next. Frame stacks are stored as single frames and rebuilt. A lost life ends what is learned
+from, not the game: stacks go on, and the successor is the next row as always.
 
 With hindsight, terminated episodes keep their last observation too, and `ends` holds the age of an episode's last
 step. Its index is the first row's number modulo twice the ring, so that no later episode overwrites it while any of
@@ -23,7 +24,7 @@ from rl_training.core import Spec, Transition, Tree, tree_map
 from rl_training.core.tree import TreeT
 from rl_training.experience import sum_tree
 from rl_training.experience.allocation import Allocator, row_bytes
-from rl_training.experience.declared_columns import RETURN_TO_GO
+from rl_training.experience.declared_columns import LIFE_LOST, RETURN_TO_GO
 from rl_training.experience.hindsight import EpisodePosition
 from rl_training.experience.hindsight_at_end import JudgedAtEnd
 from rl_training.experience.segments import numbers_between
@@ -45,7 +46,8 @@ class RingColumns(NamedTuple):
     action: Tensor
     reward: Tensor
     flags: Tensor
-    age: Tensor  # steps since the episode began; empty unless frames are stacked, sequences drawn or goals relabelled
+    age: Tensor  # steps since the episode began; empty unless sequences are drawn, returns kept or goals relabelled
+    behind: Tensor  # earlier frames of the same game in its stack; empty unless frames are stacked
     declared: dict[str, Tensor]  # what the algorithm needs besides
     returns: Tensor  # discounted rewards up to the end of the episode, once it has ended; empty unless asked for
     ends: Tensor  # of episodes: the age of the last step, -1 before it; empty without hindsight
@@ -72,7 +74,7 @@ class Ring:
         self.slots = self.reach + frame_stack  # and the one that waits, and those only needed to rebuild stacks
         self.capacity = self.slots * num_envs
         self.keeps_ends = settings.relabels is not None
-        self.keeps_age = keeps_age or frame_stack > 1 or self.keeps_returns or self.keeps_ends
+        self.keeps_age = keeps_age or self.keeps_returns or self.keeps_ends
         judged = settings.relabels is not None and run.goals is not None and not run.goals.tensor_code
         self.goals = JudgedAtEnd.table(settings.relabels, settings.n_steps) if judged and settings.relabels else {}
         self.columns = self.allocate(run.spec, Allocator(self.device, settings.buffer_folder))
@@ -86,7 +88,7 @@ class Ring:
         rows, stacked, prioritized = self.capacity, self.frame_stack > 1, self.priority_power is not None
         declared = sum(math.prod(column.shape) * column.dtype.itemsize for column in self.declared)
         per_row = row_bytes(spec.obs) // self.frame_stack + row_bytes(spec.action) + 5 + declared
-        per_row += 4 * self.keeps_age + 4 * self.keeps_returns + 8 * prioritized + 8 * self.keeps_ends
+        per_row += 4 * self.keeps_age + 2 * stacked + 4 * self.keeps_returns + 8 * prioritized + 8 * self.keeps_ends
         per_row += sum(width * dtype.itemsize for width, dtype in self.goals.values())
         name = f"experience.buffer_size={self.reach * self.num_envs}"
         allocator.check(rows * per_row, name, f"{rows:,} rows of {per_row:,} bytes")
@@ -98,6 +100,7 @@ class Ring:
             allocator.zeros((rows,), torch.float32),
             allocator.zeros((rows,), torch.uint8),
             allocator.zeros((rows if self.keeps_age else 0,), torch.int32),
+            allocator.zeros((rows if stacked else 0,), torch.int16),
             {column.name: allocator.zeros((rows, *column.shape), column.dtype) for column in self.declared},
             allocator.zeros((rows if self.keeps_returns else 0,), torch.float32).fill_(-math.inf),
             allocator.zeros((2 * rows + 1 if self.keeps_ends else 0,), torch.int32).fill_(-1),
@@ -129,12 +132,13 @@ class Ring:
         return max(1, self.reach // 2)
 
     def only_stored(self, steps: Transition) -> Transition:
-        """Returns the steps without the extra `columns` that the ring does not store.
+        """Returns the steps without the extra `columns` that the ring neither stores nor reads.
 
         `log_prob` becomes None unless it is stored.
         """
         names = self.columns.declared
-        columns = {name: column for name, column in steps.columns.items() if name in names}
+        read = {*names, LIFE_LOST} if self.frame_stack > 1 else names
+        columns = {name: column for name, column in steps.columns.items() if name in read}
         return steps._replace(log_prob=steps.log_prob if "log_prob" in names else None, columns=columns)  # pyrefly: ignore
 
     def write_rows(self, first: Tensor, steps: Transition) -> Tensor:
@@ -164,11 +168,14 @@ class Ring:
             put(column, row, here)
         over = ended | ~steps.valid  # an episode starts after a row that only reset
         if self.keeps_age:
-            age = self.ages(first, torch.as_tensor(over))
+            age = self.ages(self.columns.age, first, torch.as_tensor(over))
             self.columns.age[torch.as_tensor(following)] = age.flatten() + 1
             self.columns.age[torch.as_tensor(row)] = age.flatten()
             if self.keeps_ends:
                 self.note_ends(torch.as_tensor(number), age, torch.as_tensor(ended))
+        if self.frame_stack > 1:
+            game_over = over & ~steps.columns[LIFE_LOST] if LIFE_LOST in steps.columns else over
+            self.note_frames(*(torch.as_tensor(x) for x in (row, following, ahead[-1], game_over)))
         if self.priority_power is not None:
             # Never drawn: successors, the waiting row, and rows whose stacks can no longer be rebuilt.
             for behind in range(self.frame_stack):
@@ -196,17 +203,23 @@ class Ring:
         columns.action[row] = steps.action[time, 0]
         for name, column in columns.declared.items():
             column[row] = (steps.log_prob if name == "log_prob" else steps.columns[name])[time, 0]
+        newest = (time, 0, -1) if self.frame_stack > 1 else (time, 0)
         for column, here, after in leaves(columns.obs, steps.obs, steps.next_obs):
-            column[following] = after[time, 0]
-            column[row] = here[time, 0]
+            column[following] = after[newest]
+            column[row] = here[newest]
         written += 1 + (truncated and not terminated)
         columns.written[0] = written
+        if self.frame_stack > 1:
+            columns.behind[following] = min(columns.behind[row] + 1, self.frame_stack - 1)
+            if (ended or not valid) and not (LIFE_LOST in steps.columns and steps.columns[LIFE_LOST][time, 0]):
+                columns.behind[written % self.slots] = 0
         if self.priority_power is not None:
-            priority, waiting = columns.priority[0].reshape(-1), written % self.slots
-            priority[following] = priority[waiting] = 0.0
+            priority = columns.priority[0].reshape(-1)
+            unseen = [following, *((written + ahead) % self.slots for ahead in range(self.frame_stack))]
+            priority[unseen] = 0.0
             # numpy's power of one number rounds otherwise
             priority[row] = (columns.highest**self.priority_power)[0] * valid
-            changed = np.array([row, following, waiting])
+            changed = np.array([row, *unseen])
             sum_tree.add_up(columns.priority, changed)  # pyrefly: ignore (an array, as all here)
         return ended or not valid
 
@@ -225,6 +238,9 @@ class Ring:
         is_open = ~self.first if envs is None else ~self.first & envs.to(self.first.device)
         columns.flags[self.row_of(columns.written - 1)] |= (is_open * ENDED).to(torch.uint8)
         columns.written.add_(is_open)  # the waiting observation becomes the last one of its episode
+        if self.frame_stack > 1:  # also of games that had just lost a life, whose last episode has ended
+            over = torch.ones_like(self.first) if envs is None else envs.to(self.first.device)
+            columns.behind[self.row_of(columns.written)] *= ~over
         self.first = self.first | is_open
         self.find_ends()
         return is_open
@@ -272,13 +288,26 @@ class Ring:
         left = storage.ends[self.entry_of(written - 1 - newer - age, env)] - age
         return EpisodePosition(left, torch.minimum(age, written.clamp(max=self.reach) - 1 - newer))
 
-    def ages(self, first: Tensor, over: Tensor) -> Tensor:
+    def note_frames(self, row: Tensor, following: Tensor, advance: Tensor, over: Tensor) -> None:
+        """Updates the column `behind`, how many earlier frames of the same game are in a row's stack.
+
+        The arguments are of steps that are being written: `row` and `following` [time * env], the indices of their rows
+        and of the successors, and `advance` [env], the slots that they take. `over` [time, env] is True where a game is
+        over after a step.
+        """
+        behind, most = self.columns.behind, self.frame_stack - 1
+        frames = self.ages(behind, torch.zeros_like(over[0]), over).flatten()
+        behind[following] = (frames + 1).clamp(max=most).to(behind.dtype)
+        behind[row] = frames.clamp(max=most).to(behind.dtype)
+        behind[self.row_of(self.columns.written + advance)] *= ~over[-1]  # a game begins with the next step
+
+    def ages(self, column: Tensor, first: Tensor, over: Tensor) -> Tensor:
         """Returns, for steps to be written, the number of steps since their episodes began, int32 [time, env].
 
-        `first` [env] is True where an episode starts with the first of them, `over` [time, env] where one is over after
-        a step.
+        `column` has that number for the observation that waits. `first` [env] is True where an episode starts with the
+        first of the steps, `over` [time, env] where one is over after a step.
         """
-        before = self.columns.age[self.row_of(self.columns.written)]  # that of the observation that waits
+        before = column[self.row_of(self.columns.written)]
         first = torch.cat([first[None], over[:-1]])
         time = torch.arange(len(over), dtype=torch.int32, device=self.device)[:, None]
         began = time.masked_fill(~first, -1).cummax(0).values
@@ -303,9 +332,10 @@ class Ring:
         if self.frame_stack == 1:
             return tree_map(lambda column: column[row], storage.obs)
         past = torch.arange(self.frame_stack - 1, -1, -1, device=row.device)
-        past = torch.minimum(past, storage.age[row].unsqueeze(-1))  # before the first frame there is the first frame
+        past = torch.minimum(past, storage.behind[row].unsqueeze(-1))  # before the first frame there is the first frame
         frames = (row.unsqueeze(-1) - past * self.num_envs) % self.capacity
-        return tree_map(lambda column: column[frames], storage.obs)
+        # index_select copies whole frames, indexing copies number after number.
+        return tree_map(lambda column: column.index_select(0, frames.flatten()).unflatten(0, frames.shape), storage.obs)
 
     def named_columns(self) -> dict[str, Tensor]:
         """Returns the columns that checkpoints hold, tensors [rows, ...] by name, e.g. "obs.position" or "reward"."""
@@ -314,7 +344,8 @@ class Ring:
         names = {f"obs.{key}" if key else "obs": leaf for key, leaf in obs.items()}
         names |= {"action": columns.action, "reward": columns.reward, "flags": columns.flags}
         names |= {f"columns.{name}": column for name, column in columns.declared.items()}
-        return names | ({"age": columns.age} if self.keeps_age else {})
+        names |= {"age": columns.age} if self.keeps_age else {}
+        return names | ({"behind": columns.behind} if self.frame_stack > 1 else {})
 
 
 def as_arrays(tree: TreeT) -> TreeT:

@@ -18,13 +18,12 @@ from rl_training.core.tree import saved_tensors
 from rl_training.envs import EnvStep, Lesson, VectorEnv
 from rl_training.envs.episode_columns import EpisodeColumns, column_metrics, columns_of
 from rl_training.envs.vector import StateKind
+from rl_training.experience.declared_columns import LIFE_LOST
 from rl_training.runtime.compilation import compile_graph
 from rl_training.runtime.cuda_graph import CudaGraph
 from rl_training.runtime.sent_pictures import SentPictures
 from rl_training.runtime.transfer import Packed
 from rl_training.runtime.worth_compiling import CompileMode
-
-LIFE_LOST = "life_lost"  # the column that marks steps learned from as terminations after which the game goes on
 
 
 class Episode(NamedTuple):
