@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import namedtuple
 from pathlib import Path
@@ -11,12 +12,13 @@ import torch
 
 import rl_training
 from rl_training.api.training import build_run
-from rl_training.core import Box, Dict, Discrete, MultiBinary, MultiDiscrete, free_memory, tree_leaves
+from rl_training.core import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Spec, free_memory, tree_leaves
 from rl_training.core.free_memory import line_value, memory_free
-from rl_training.experience import allocation
+from rl_training.experience import Replay, allocation, ring
 from rl_training.experience.allocation import Allocator, row_bytes
 from rl_training.experiment.checkpoint import difference
 from tests.experience.test_replay import draw, give_back, make_replay, part, tagged_steps
+from tests.replays import build_replay
 
 CPU = torch.device("cpu")
 
@@ -143,3 +145,33 @@ def test_a_million_steps_of_halfcheetah_take_hardly_more_than_their_raw_bytes() 
     agent.close()
     raw = 4 * 17 + 4 * 6 + 4 + 1  # observation, action, reward, flags: successors are other rows' observations
     assert 1_000_000 * raw <= taken <= 1.1 * 1_000_000 * raw
+
+
+def pixels(capacity: int, **settings) -> Replay:
+    picture = Box((4, 84, 84), (0.0,) * 28_224, (255.0,) * 28_224, "uint8")
+    spec = Spec(picture, Discrete(6))
+    return build_replay(spec, 1, buffer_size=capacity, frame_stack=4, gamma=0.9, **settings)
+
+
+@pytest.mark.parametrize("where", ["memory", "folder"])
+def test_a_million_stacked_pictures_take_seven_gigabytes_and_none_before_they_are_written(where, tmp_path) -> None:
+    before, num = resident(), 100_000
+    replay = pixels(num, buffer_folder=str(tmp_path) if where == "folder" else None)
+    assert resident() - before < 5e7
+    taken = sum(leaf.nbytes for leaf in tree_leaves(tuple(replay.columns)))
+    assert 7_056 * num < taken < 7_072 * num  # a frame, action, reward, flags and how far the stack reaches back
+
+
+def resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_a_large_replay_says_its_size_before_the_run(monkeypatch, capsys) -> None:
+    agent = rl_training.DQN("CartPole-v1", buffer_size=2_000, learning_starts=50)
+    monkeypatch.setattr(ring, "LARGE", 50_000)
+    agent.learn(60)
+    said = capsys.readouterr().err
+    assert said.count("the replay takes 0.00 GB in memory (2,001 rows of 29 bytes)\n") == 1
+    assert pixels(2_000).notice == "the replay takes 0.01 GB in memory (2,004 rows of 7,071 bytes)"
+    monkeypatch.setattr(ring, "LARGE", 10**9)
+    assert pixels(2_000).notice is None

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -31,6 +32,12 @@ class Allocator:
             )
         self.device, self.folder = device, None if folder is None else os.path.expanduser(folder)
 
+    @property
+    def place(self) -> str:
+        if self.folder is not None:
+            return f"in files in {self.folder}"
+        return "in memory" if self.device.type == "cpu" else f"on {self.device}"
+
     def check(self, num_bytes: int, name: str, detail: str) -> None:
         """Raises a ValueError if `num_bytes` exceeds the free memory, or the free disk space; allocates nothing.
 
@@ -48,9 +55,13 @@ class Allocator:
             )
 
     def zeros(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-        if self.folder is None:
+        if self.folder is None and self.device.type != "cpu":
             return torch.zeros(shape, dtype=dtype, device=self.device)
         size = max(math.prod(shape), 1)
+        if self.folder is None:  # by NumPy, for which memory is taken when it is written to, not now
+            return (
+                torch.from_numpy(np.zeros(size * dtype.itemsize, np.uint8)).view(dtype)[: math.prod(shape)].view(shape)
+            )
         handle, name = tempfile.mkstemp(prefix="rl-training-replay-", dir=self.folder)
         os.truncate(handle, size * dtype.itemsize)
         os.close(handle)

@@ -27,6 +27,7 @@ class Experience(ABC, Generic[StorageT, BatchT]):
 
     on_policy: ClassVar[bool] = False  # True: acted and learned from with the same numbers, all of it, then dropped
     rewards: RewardUnits = RAW  # that are learned in
+    notice: str | None = None  # what is said of it before a run: how much memory it takes, where that is much
     why_not_recorded: str | None = None  # as part of a CUDA graph with the steps that are added; None: it can be
 
     def __init__(self, device: torch.device | str, *generators: torch.Generator) -> None:

@@ -29,7 +29,7 @@ class Mixture(SampledExperience[Sources]):
     def __init__(self, replay: Replay, logged: LoggedSteps, ratio: float) -> None:
         super().__init__(replay.device, replay.sequences, *logged.generators, *replay.generators)
         self.replay, self.logged, self.ratio = replay, logged, ratio
-        self.rewards = replay.rewards
+        self.rewards, self.notice = replay.rewards, replay.notice
 
     @property
     def wanted_steps(self) -> int:

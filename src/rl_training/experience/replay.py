@@ -45,7 +45,7 @@ class Replay(SampledExperience[RingColumns]):
         self.rewards = settings.rewards(None) if run.data is None else run.data.rewards
         self.needs_next_action = any(column.name == NEXT_ACTION for column in run.columns)
         self.ring = Ring(settings, run, keeps_age=sequences is not None)
-        self.columns, self.reach = self.ring.columns, self.ring.reach
+        self.columns, self.reach, self.notice = self.ring.columns, self.ring.reach, self.ring.notice
         self.returns = EpisodeReturns(self.ring, run.gamma) if self.ring.keeps_returns else None
         self.why_not_recorded = "returns are found when episodes end" if self.returns else None
         self.hindsight = self.build_hindsight(run)

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from rl_training.core import Spec, Transition, Tree, tree_map
+from rl_training.core.free_memory import GIGABYTE
 from rl_training.core.tree import TreeT
 from rl_training.experience import sum_tree
 from rl_training.experience.allocation import Allocator, row_bytes
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 
 FEW = 8  # steps of one environment that are written faster one by one
+LARGE = 1e9  # bytes of a replay whose size is said before a run
 DRAWABLE = 4  # a bit of `flags`, besides those of `functional.n_step`
 
 
@@ -59,6 +61,8 @@ class RingColumns(NamedTuple):
 
 class Ring:
     """A ring buffer of the steps of all environments, in which new steps take the place of the oldest."""
+
+    notice: str | None = None  # how much memory it takes, where that is much
 
     def __init__(self, settings: ReplaySettings, run: StoreContext, *, keeps_age: bool) -> None:
         num_envs, frame_stack, self.device = (
@@ -90,8 +94,10 @@ class Ring:
         per_row = row_bytes(spec.obs) // self.frame_stack + row_bytes(spec.action) + 5 + declared
         per_row += 4 * self.keeps_age + 2 * stacked + 4 * self.keeps_returns + 8 * prioritized + 8 * self.keeps_ends
         per_row += sum(width * dtype.itemsize for width, dtype in self.goals.values())
-        name = f"experience.buffer_size={self.reach * self.num_envs}"
-        allocator.check(rows * per_row, name, f"{rows:,} rows of {per_row:,} bytes")
+        name, detail = f"experience.buffer_size={self.reach * self.num_envs}", f"{rows:,} rows of {per_row:,} bytes"
+        allocator.check(rows * per_row, name, detail)
+        if rows * per_row >= LARGE:
+            self.notice = f"the replay takes {rows * per_row / GIGABYTE:.2f} GB {allocator.place} ({detail})"
         action = allocator.zeros_for(spec.action, rows)
         assert isinstance(action, Tensor)
         return RingColumns(

@@ -102,6 +102,9 @@ class ProgressBar(Callback):
             self.bar = Progress(*columns, console=Console(stderr=True))
             self.bar.start()
             self.task = self.bar.add_task("", total=self.stop_at, completed=self.began_at)
+        for store in trainer.plan.stores.values():
+            if store.notice is not None:
+                self.say(store.notice)
 
     def describe(self, trainer: Trainer) -> str:
         done = trainer.progress.timesteps
@@ -127,6 +130,9 @@ class ProgressBar(Callback):
             f"{trainer.progress.text}: evaluation return {result.mean:.1f} +- {result.std:.1f}{success} "
             f"({len(result.returns)} episodes)"
         )
+        self.say(text)
+
+    def say(self, text: str) -> None:
         if self.bar is not None:
             self.bar.console.print(text)
         else:
