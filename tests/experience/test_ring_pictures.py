@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rl_training.core import Box, Discrete, Spec, StepBatch, Transition, UniformPolicy, tree_map
 from rl_training.envs import EnvStep, Lesson, VectorEnv
-from rl_training.experience import Replay, ring
+from rl_training.experience import Replay, replay_state, ring
 from rl_training.experience.sequences import Sequences
 from rl_training.experiment.checkpoint import copy_state, difference
 from rl_training.runtime.collector import EnvCollector
@@ -250,6 +250,18 @@ def test_a_mapped_ring_and_a_game_without_lives_give_the_same_stacks(tmp_path) -
             run.check()
         run.resume()
         run.check()
+
+
+def test_files_of_rows_have_a_limited_size(monkeypatch) -> None:
+    monkeypatch.setattr(replay_state, "SEGMENT_BYTES", 200)
+    run = Run(3, 4, buffer_size=60)
+    run.collect(50)
+    state, run.replay = run.replay.state_dict(), run.new_replay()
+    sizes = [sum(column.nbytes for column in segment.rows.values()) for segment in state["rows"].segments]
+    assert 3 <= len(sizes)
+    assert max(sizes) <= 200
+    run.replay.load_state_dict(state)
+    run.check()
 
 
 def test_a_ring_of_version_0_2_which_saved_ages_is_read() -> None:

@@ -8,6 +8,8 @@ from torch import Tensor
 from rl_training.experience.ring import Ring
 from rl_training.experience.segments import RowLog, Segment
 
+SEGMENT_BYTES = 2**28  # of rows in a file: so much is read at a time
+
 
 class ReplayState:
     """A saver and loader of a replay's rows that remembers which are in checkpoint files, to write only new ones."""
@@ -34,9 +36,9 @@ class ReplayState:
         return state
 
     def extend_log(self) -> RowLog:
-        """Returns the log of all stored rows, as segments: one with the rows since the last call is added to it.
+        """Returns the log of all stored rows, as segments: the rows since the last call are added as further ones.
 
-        Segments whose rows are all overwritten are dropped. If a file of one is gone, all rows form one new segment.
+        Segments whose rows are all overwritten are dropped. If a file of one is gone, all rows form new segments.
         """
         ring = self.ring
         written = ring.columns.written.to("cpu", copy=True)
@@ -45,10 +47,13 @@ class ReplayState:
         start = torch.maximum(kept[-1].stop if kept else oldest, oldest)
         if not all(segment.available for segment in kept):  # somebody deleted files: all that is still here, anew
             kept, start = [], oldest
-        if bool((written > start).any()):
-            row = ring.rows_between(start.to(ring.device), ring.columns.written)
-            rows = {name: column[row].cpu() for name, column in ring.named_columns().items()}
-            kept.append(Segment(start, written, rows))
+        columns = ring.named_columns()
+        longest = max(1, SEGMENT_BYTES // (ring.num_envs * sum(column[0].nbytes for column in columns.values())))
+        while bool((written > start).any()):
+            stop = torch.minimum(start + longest, written)
+            row = ring.rows_between(start.to(ring.device), stop.to(ring.device))
+            kept.append(Segment(start, stop, {name: column[row].cpu() for name, column in columns.items()}))
+            start = stop
         self.log = RowLog(oldest, kept)
         return self.log
 
