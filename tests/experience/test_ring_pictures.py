@@ -258,7 +258,7 @@ def test_files_of_rows_have_a_limited_size(monkeypatch) -> None:
     run.collect(50)
     state, run.replay = run.replay.state_dict(), run.new_replay()
     sizes = [sum(column.nbytes for column in segment.rows.values()) for segment in state["rows"].segments]
-    assert 3 <= len(sizes)
+    assert len(sizes) >= 3
     assert max(sizes) <= 200
     run.replay.load_state_dict(state)
     run.check()
