@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from rl_training.core import Box, Discrete, Spec
+from rl_training.envs.drawing import draw_acrobot, draw_cart_pole, draw_mountain_car, draw_pendulum
 from rl_training.envs.native import NativeDynamics
 
 INF = math.inf
@@ -25,6 +27,7 @@ class CartPole(NativeDynamics):
 
     max_episode_steps = 500
     num_random = 4
+    render_fps = 50
     max_angle = 12 * 2 * math.pi / 360
     max_position = 2.4
     spec = Spec(symmetric(2 * max_position, INF, 2 * max_angle, INF), Discrete(2))
@@ -47,12 +50,17 @@ class CartPole(NativeDynamics):
         terminated = (position.abs() > self.max_position) | (angle.abs() > self.max_angle)
         return torch.stack([position, velocity, angle, angular_velocity], -1), torch.ones_like(position), terminated
 
+    def render(self, state: Tensor) -> np.ndarray:
+        position, _, angle, _ = state.tolist()
+        return draw_cart_pole(position, angle, self.max_position)
+
 
 class Acrobot(NativeDynamics):
     """Gymnasium's Acrobot-v1 as tensor code: swing two links above a line, reward -1 per step (Sutton, 1996)."""
 
     max_episode_steps = 500
     num_random = 4
+    render_fps = 15
     max_velocity = (4 * math.pi, 9 * math.pi)
     spec = Spec(symmetric(1.0, 1.0, 1.0, 1.0, *max_velocity), Discrete(3))
 
@@ -100,6 +108,10 @@ class Acrobot(NativeDynamics):
         terminated = -first.cos() - (first + second).cos() > 1.0
         return state, torch.where(terminated, 0.0, -1.0), terminated
 
+    def render(self, state: Tensor) -> np.ndarray:
+        first, second, *_ = state.tolist()
+        return draw_acrobot(first, second)
+
 
 class MountainCar(NativeDynamics):
     """Gymnasium's MountainCar-v0 as tensor code: drive a weak car up a hill, reward -1 per step (Moore, 1990)."""
@@ -122,6 +134,9 @@ class MountainCar(NativeDynamics):
     def step(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         state, terminated = self.drive(state, (action - 1) * 0.001)
         return state, torch.full_like(state[..., 0], -1.0), terminated
+
+    def render(self, state: Tensor) -> np.ndarray:
+        return draw_mountain_car(float(state[0]), self.goal)
 
 
 class MountainCarContinuous(MountainCar):
@@ -160,3 +175,6 @@ class Pendulum(NativeDynamics):
         velocity = (velocity + (15.0 * angle.sin() + 3.0 * torque) * 0.05).clamp(-8.0, 8.0)
         angle = angle + velocity * 0.05
         return torch.stack([angle, velocity], -1), reward, torch.zeros_like(angle, dtype=torch.bool)
+
+    def render(self, state: Tensor) -> np.ndarray:
+        return draw_pendulum(float(state[0]))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from rl_training.core import Box, Dict, Discrete, Spec
 from rl_training.core.goals import ACHIEVED, DESIRED, OBSERVATION
+from rl_training.envs.drawing import draw_bits, draw_reach
 from rl_training.envs.episode_columns import SUCCESS
 from rl_training.envs.native import GoalDynamics
 
@@ -19,6 +21,8 @@ class BitFlip(GoalDynamics):
     The task is from Andrychowicz et al., 2017 (arXiv:1707.01495). The reward is -1 for every step that does not reach
     the goal and 0 for one that does. An episode ends at the goal, or after `num_bits` steps.
     """
+
+    render_fps = 3
 
     def __init__(self, num_bits: int = 15) -> None:
         if isinstance(num_bits, bool) or not isinstance(num_bits, int) or not 1 <= num_bits <= MOST_BITS:
@@ -49,6 +53,10 @@ class BitFlip(GoalDynamics):
         bits, goal = state.split(self.num_bits, -1)
         return {SUCCESS: (bits == goal).all(-1)}
 
+    def render(self, state: Tensor) -> np.ndarray:
+        bits, goal = state.bool().split(self.num_bits)
+        return draw_bits(bits.tolist(), goal.tolist())
+
 
 class PointReach(GoalDynamics):
     """A task of moving a point in a square to a goal and staying there.
@@ -59,6 +67,7 @@ class PointReach(GoalDynamics):
 
     max_episode_steps = 50
     num_random = 4
+    render_fps = 10
     speed = 0.1
     plane = Box((2,), (-1.0, -1.0), (1.0, 1.0))
     spec = Spec(Dict({OBSERVATION: plane, ACHIEVED: plane, DESIRED: plane}), plane)
@@ -87,3 +96,7 @@ class PointReach(GoalDynamics):
     def info(self, state: Tensor) -> dict[str, Tensor]:
         position, goal = state.split(2, -1)
         return {SUCCESS: self.judge(position, goal)[0] == 0}
+
+    def render(self, state: Tensor) -> np.ndarray:
+        x, y, goal_x, goal_y = state.tolist()
+        return draw_reach((x, y), (goal_x, goal_y), self.threshold)

@@ -18,8 +18,9 @@ from rl_training.envs.conversion import NumpyTree, stack_rows, to_tensors
 from rl_training.envs.episode_columns import join_infos
 from rl_training.envs.failure import EnvFailedError
 from rl_training.envs.host import HostEnv
+from rl_training.envs.pictures import check_picture
 from rl_training.envs.spaces import convert_spec
-from rl_training.envs.vector import EnvStep, StateKind, seeds_for
+from rl_training.envs.vector import EnvStep, StateKind, VectorEnv, seeds_for
 from rl_training.envs.watch import TIMEOUT_S, Watch
 
 PLAIN_STATE = (np.ndarray, int, float, bool, np.generic)
@@ -168,6 +169,17 @@ class GymnasiumEnv(HostEnv):
         self.env.unwrapped.np_random.bit_generator.state = state["rng"]
         self.pending = state["pending"].numpy().copy()
         return True
+
+    @property
+    def render_fps(self) -> float:  # pyrefly: ignore[bad-override]  (an attribute of the base, never set)
+        return self.env.metadata.get("render_fps") or VectorEnv.render_fps
+
+    def render(self) -> np.ndarray | None:
+        if self.env.render_mode != "rgb_array":
+            return None
+        with self.calling():
+            pictures = self.env.render()
+        return check_picture(pictures[0]) if pictures is not None else None
 
     def close(self) -> None:
         self.columns.say_missing()

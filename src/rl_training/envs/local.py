@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,9 +14,10 @@ from rl_training.envs.conversion import check_numeric, stack_rows
 from rl_training.envs.episode_columns import EpisodeColumns
 from rl_training.envs.episode_log import EpisodeLog
 from rl_training.envs.host import HostEnv
+from rl_training.envs.pictures import check_picture
 from rl_training.envs.result_checks import check_step, flags_tensor, rewards_tensor
 from rl_training.envs.spaces import check_same_spaces, convert_spec
-from rl_training.envs.vector import EnvStep, StateKind, seeds_for
+from rl_training.envs.vector import EnvStep, StateKind, VectorEnv, seeds_for
 from rl_training.envs.watch import Watch
 
 
@@ -28,6 +30,7 @@ class LocalEnv(HostEnv):
     """
 
     state_kind: StateKind = "replayed"
+    end: np.ndarray | None = None  # the picture of the last ended episode of environment 0, while it is filmed
 
     def __init__(
         self,
@@ -88,9 +91,25 @@ class LocalEnv(HostEnv):
         columns: EpisodeColumns = {}
         if any(done):
             columns = self.columns.from_infos(infos, done)
+            if done[0] and self.filmed:
+                self.end = self.picture()
             rows = [env.reset()[0] if d else row for env, row, d in zip(self.envs, rows, done, strict=True)]
             self.obs = stack_rows(rows, self.spec.obs)
         return EnvStep(reward, ends, cuts, next_obs, self.obs, self.all_valid, columns)
+
+    @property
+    def render_fps(self) -> float:  # pyrefly: ignore[bad-override]  (an attribute of the base, never set)
+        return self.envs[0].metadata.get("render_fps") or VectorEnv.render_fps
+
+    def render(self) -> np.ndarray | None:
+        with self.watch:
+            return self.picture()
+
+    def picture(self) -> np.ndarray | None:
+        return check_picture(self.envs[0].render()) if self.envs[0].render_mode == "rgb_array" else None
+
+    def render_end(self) -> np.ndarray | None:
+        return self.end
 
     def close(self) -> None:
         self.columns.say_missing()

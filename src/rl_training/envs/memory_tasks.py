@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from rl_training.core import Box, Discrete, Spec
 from rl_training.envs.classic import CartPole, Pendulum
+from rl_training.envs.drawing import draw_repeat_previous, draw_t_maze
 from rl_training.envs.native import NativeDynamics
 
 
@@ -32,6 +34,7 @@ class TMaze(NativeDynamics):
     """
 
     num_random = 1
+    render_fps = 4
     spec = Spec(Box((3,), (-1.0, 0.0, 0.0), (1.0, 1.0, 1.0)), Discrete(3))
 
     def __init__(self, length: int = 8) -> None:
@@ -54,6 +57,10 @@ class TMaze(NativeDynamics):
         position = torch.where(~at_end & (action == 0), position + 1, position)
         return torch.stack([position, cue], -1), (turned & right).to(state.dtype), turned
 
+    def render(self, state: Tensor) -> np.ndarray:
+        position, cue = state.tolist()
+        return draw_t_maze(self.length, position, right=cue > 0)
+
 
 class RepeatPrevious(NativeDynamics):
     """A task of repeating which of four symbols was shown `delay` steps ago (Morad et al., 2023, arXiv:2303.01859).
@@ -63,6 +70,7 @@ class RepeatPrevious(NativeDynamics):
     """
 
     num_symbols = 4
+    render_fps = 2
     spec = Spec(Box((4,), (0.0,) * 4, (1.0,) * 4), Discrete(4))
 
     def __init__(self, delay: int = 4, num_answers: int = 28) -> None:
@@ -88,3 +96,8 @@ class RepeatPrevious(NativeDynamics):
         reward = torch.where(time >= self.delay, answer, 0.0)
         state = torch.cat([(time + 1).unsqueeze(-1), state[..., 1:]], -1)
         return state, reward, time + 1 >= self.delay + self.num_answers
+
+    def render(self, state: Tensor) -> np.ndarray:
+        time, *symbols = (int(number) for number in state.tolist())
+        wanted = symbols[time - self.delay] if time >= self.delay else None
+        return draw_repeat_previous(symbols[min(time, len(symbols) - 1)], wanted, time)

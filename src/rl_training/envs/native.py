@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from rl_training.core import Spec, Tree
 from rl_training.envs.episode_columns import SUCCESS, EpisodeColumns, wanted_names
+from rl_training.envs.pictures import check_picture
 from rl_training.envs.vector import EnvStep, StateKind, VectorEnv, seeds_for
 
 
@@ -22,6 +24,7 @@ class NativeDynamics(ABC):
     max_episode_steps: int
     num_random: int  # how many uniform numbers a new episode takes
     info_names: tuple[str, ...] = ()  # of what `info` gives
+    render_fps: float = 30  # pictures per second of a video
 
     @abstractmethod
     def initial(self, uniform: Tensor) -> Tensor:
@@ -43,6 +46,13 @@ class NativeDynamics(ABC):
         `state` [num_envs, state size] is the one that a step has led to.
         """
         return {}
+
+    def render(self, state: Tensor) -> np.ndarray | None:
+        """Returns a picture of the state of one environment, [state size], as uint8 [height, width, 3].
+
+        Returns None by default: then videos show the observations if these are pictures.
+        """
+        return None
 
 
 class GoalDynamics(NativeDynamics):
@@ -83,6 +93,8 @@ class NativeEnv(VectorEnv):
         self.state = torch.empty(0)
         self.elapsed = torch.zeros(num_envs, dtype=torch.int64, device=self.device)
         self.all_valid = torch.ones(num_envs, dtype=torch.bool, device=self.device)
+        self.render_fps = dynamics.render_fps
+        self.reached = self.state  # the last states before restarts, while it is filmed
         self.ask_columns(())
 
     def ask_columns(self, keys: tuple[str, ...]) -> None:
@@ -121,6 +133,8 @@ class NativeEnv(VectorEnv):
         next_state, reward, terminated = self.dynamics.step(state, action)
         if terminated.dtype != torch.bool:
             raise ValueError(f"the step's terminated is {terminated.dtype}: return a tensor of torch.bool")
+        if self.filmed:
+            self.reached = next_state
         elapsed = elapsed + 1
         truncated = elapsed >= self.max_episode_steps
         done = terminated | truncated
@@ -141,6 +155,12 @@ class NativeEnv(VectorEnv):
                 )
         columns = {name: given[name] > 0 if name == SUCCESS else given[name] for name in self.column_names}
         return {name: column.to(torch.float64) for name, column in columns.items()}
+
+    def render(self) -> np.ndarray | None:
+        return check_picture(self.dynamics.render(self.state[0].cpu()))
+
+    def render_end(self) -> np.ndarray | None:
+        return check_picture(self.dynamics.render(self.reached[0].cpu()))
 
     def judge(self, achieved: Tensor, desired: Tensor) -> tuple[Tensor, Tensor]:
         assert isinstance(self.dynamics, GoalDynamics)

@@ -53,6 +53,8 @@ class VectorEnv(ABC):
     proven: bool = False  # True: it continues from a saved state as it promises; nobody needs to try
     stepped_as: Literal["host", "tensors", "samplers"] = "host"  # by which a collector is chosen
     device: torch.device = torch.device("cpu")
+    render_fps: float = 30  # pictures per second at which an episode looks natural
+    filmed: bool = False  # set to True to be shown the end of each episode by `render_end`
 
     def ask_columns(self, keys: tuple[str, ...]) -> None:
         """Asks that `EnvStep.columns` hold the numbers under these keys of `info`, for episodes that end.
@@ -93,6 +95,22 @@ class VectorEnv(ABC):
     def why_no_judge(self) -> str | None:
         """Returns why `judge` cannot be called, and the remedy, as a sentence; None if it can."""
         return f"{type(self).__name__} judges no steps by other goals: pass an id or a function"
+
+    def render(self) -> np.ndarray | None:
+        """Returns a picture of environment 0 as it is now, uint8 [height, width, 3]; None if it draws none, the default.
+
+        After a step that ended an episode, this is the beginning of the new one. A video of an environment without such
+        pictures shows its observations if they are pictures.
+        """
+        return None
+
+    def render_end(self) -> np.ndarray | None:
+        """Returns a picture of the last state of the episode of environment 0 that the last step has ended.
+
+        Returns None if that state is gone, the default; then a video lacks this picture. Is called only if `filmed` is
+        True, and only after such a step.
+        """
+        return None
 
     def close(self) -> None:
         """Ends the processes and windows of the environments; does nothing by default."""
