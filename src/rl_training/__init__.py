@@ -21,6 +21,7 @@ HOMES = {
     "Dataset": "data",
     "EvalResult": "runtime",
     "NonFiniteError": "runtime",
+    "RecordVideo": "experiment",
     "RunConfig": "config",
     "TrainResult": "api",
     "load": "api",

@@ -16,6 +16,7 @@ from rl_training.config import ConfigError as ConfigError
 from rl_training.data import Dataset as Dataset
 from rl_training.runtime import EvalResult as EvalResult
 from rl_training.runtime import NonFiniteError as NonFiniteError
+from rl_training.experiment import RecordVideo as RecordVideo
 from rl_training.config import RunConfig as RunConfig
 from rl_training.api import TrainResult as TrainResult
 from rl_training.api import load as load
@@ -171,6 +172,7 @@ __all__ = [
     "RainbowDQNConfig",
     "ReBRAC",
     "ReBRACConfig",
+    "RecordVideo",
     "RecurrentPPO",
     "RecurrentPPOConfig",
     "RunConfig",

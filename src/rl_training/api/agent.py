@@ -18,6 +18,7 @@ from rl_training.api.data_source import Source
 from rl_training.api.evaluation_source import evaluate_agent
 from rl_training.api.inputs import decode_action, encode_memory, encode_observation, num_rows
 from rl_training.api.parts import AgentParts, parts_asked_for
+from rl_training.api.recording import bind_videos, record_agent
 from rl_training.api.restoring import load_agent, read_saved, reopen, sampled_anew
 from rl_training.api.training import build_run, check_idle, pause_at, with_budget
 from rl_training.api.transfer_weights import load_saved_weights
@@ -200,6 +201,7 @@ class Agent(Copyable):
         given, shown = check_callbacks(callbacks), parse_flag(progress, "progress")
         config = with_budget(self.config, self.progress, total_timesteps, total_updates)
         stop_at = pause_at(stop_at, config, self.progress)
+        given = bind_videos(self, config, given)
         return build_run(self, config).train(stop_at, given, shown=shown)
 
     @plain_torch()
@@ -220,6 +222,26 @@ class Agent(Copyable):
         spaces differ from those of training.
         """
         return evaluate_agent(self, num_episodes, deterministic, seed, env, watch)
+
+    @plain_torch()
+    def record(
+        self,
+        path: str | Path,
+        num_episodes: int = 1,
+        *,
+        deterministic: bool = True,
+        seed: int = 0,
+        env: object = None,
+        fps: float | None = None,
+    ) -> EvalResult:
+        """Writes a video of complete episodes to `path`, which ends with .mp4 or .gif, and returns their result.
+
+        Shows what an environment draws, or its observations if these are pictures; `fps` pictures per second (None: as
+        the environment says). `env` names another environment, as for `evaluate`. The file appears complete, in place
+        of an older one. Raises ConfigError if the file cannot be written or mp4 lacks its package, and ValueError if
+        there is nothing to show; both before the first step.
+        """
+        return record_agent(self, path, num_episodes, deterministic, seed, env, fps)
 
     @plain_torch()
     @torch.no_grad()

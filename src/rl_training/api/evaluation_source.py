@@ -18,6 +18,7 @@ from rl_training.config.trust import OWN, Trust
 from rl_training.core import Box, Policy, Spec, Transition
 from rl_training.core.outline import differing
 from rl_training.envs import EnvConfig, VectorEnv
+from rl_training.envs.filming import FilmedEnv, drawing_config
 from rl_training.runtime import EvalResult, evaluate
 
 if TYPE_CHECKING:
@@ -84,18 +85,25 @@ def evaluate_agent(
 
 @contextmanager
 def evaluation_envs(
-    config: RunConfig, spec: Spec, trust: Trust, source: object, num_episodes: int, policy: Policy
+    config: RunConfig,
+    spec: Spec,
+    trust: Trust,
+    source: object,
+    num_episodes: int,
+    policy: Policy,
+    *,
+    filmed: bool = False,
 ) -> Iterator[VectorEnv]:
     """Yields, for the `with` block, the environments to evaluate in; closes them afterwards if they were opened here.
 
-    `source` is an environment or settings of one that replace the config's, or None. Raises ConfigError if there is
-    none or its spaces are not `spec`.
+    `source` is an environment or settings of one that replace the config's, or None. If `filmed`, yields a `FilmedEnv`
+    instead, whose only environment is in this process. Raises ConfigError if there is none or its spaces are not `spec`.
     """
     changes, made = env_changes(source)
     if made is not None:
         check_spaces(made.spec, spec, str(changes["id"]))
         made.ask_columns(config.evaluated_env.info_keys)
-        yield made
+        yield FilmedEnv(made, str(changes["id"]), num_episodes) if filmed else made
         return
     settings = evaluation_env(config.evaluated_env, changes)
     if settings.id == NO_ENV:
@@ -104,12 +112,16 @@ def evaluation_envs(
             "with env=..., or use rl_training.evaluation.off_policy"
         )
     trust = OWN if "id" in changes else trust  # a name that was given here is the user's own
-    num_envs = config.evaluation.num_envs(num_episodes, at_once=settings.can.on_device)
+    num_envs = 1 if filmed else config.evaluation.num_envs(num_episodes, at_once=settings.can.on_device)
     section = SECTION if changes or config.evaluation.env else "env"
-    env = open_env(settings, trust, num_envs=num_envs, device=policy.device, section=section)
+    device = "cpu" if filmed else policy.device
+    if filmed:
+        trust.check_env(settings, f"{section}.id")
+        settings = drawing_config(settings)
+    env = open_env(settings, trust, num_envs=num_envs, device=device, section=section)
     try:
         check_spaces(env.spec, spec, settings.id)
-        yield env
+        yield FilmedEnv(env, f"env.id={settings.id!r}", num_episodes) if filmed else env
     finally:
         env.close()
 

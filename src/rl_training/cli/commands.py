@@ -155,7 +155,10 @@ def say_extension(before: RunConfig, agent: Agent) -> None:
 
 def evaluate(options: argparse.Namespace) -> int:
     agent = load(options.path, device=options.device, trust=options.trust)
-    result = agent.evaluate(options.episodes, deterministic=not options.stochastic, seed=options.seed)
+    filmed, deterministic = None, not options.stochastic
+    if options.video:  # first, because it may be refused
+        filmed = agent.record(options.video, options.video_episodes, deterministic=deterministic, seed=options.seed)
+    result = agent.evaluate(options.episodes, deterministic=deterministic, seed=options.seed)
     if options.json:
         record = {
             "mean": result.mean,
@@ -166,12 +169,17 @@ def evaluate(options: argparse.Namespace) -> int:
             "success_interval_95": result.success_interval,
             "column_means": result.column_means,
         }
-        print(json.dumps(record | asdict(result)))
+        video = (
+            {"video": {"file": options.video, "returns": filmed.returns, "lengths": filmed.lengths}} if filmed else {}
+        )
+        print(json.dumps(record | asdict(result) | video))
     else:
         print(
             f"return {result.mean:.2f} +- {result.std:.2f} over {len(result.returns)} episodes, length {result.mean_length:.1f}"
         )
         print_columns(result)
+        for ret, length in zip(filmed.returns, filmed.lengths, strict=True) if filmed else ():
+            print(f"{options.video}: return {ret:.2f}, length {length}")
     return 0
 
 

@@ -152,6 +152,8 @@ def add_using(commands: argparse._SubParsersAction) -> None:
     evaluate.add_argument("--episodes", type=int, default=20)
     evaluate.add_argument("--seed", type=int, default=0)
     evaluate.add_argument("--json", action="store_true")
+    evaluate.add_argument("--video", type=expanduser, metavar="FILE", help="also film it: out.mp4 or out.gif")
+    evaluate.add_argument("--video-episodes", type=number, default=1, metavar="N", help="episodes in the video")
 
     predict = commands.add_parser("predict", help="print the action for an observation")
     predict.add_argument(

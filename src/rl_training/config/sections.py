@@ -96,6 +96,8 @@ class EvaluationConfig:
     n_envs: Count | None = None  # None: 5; one per episode in a native environment
     deterministic: bool = True
     max_steps: Count = 30_000  # of one episode; a longer one is an error
+    video_interval: Natural = 0  # env steps between videos of one episode in the run directory; 0: none
+    video_format: Literal["mp4", "gif"] = "mp4"  # mp4 needs the extra `video`
     stop_at_return: Real | None = None  # end the run when an evaluation reaches this mean return
     env: dict[str, object] = field(default_factory=dict)  # settings in which its environments differ from section env
 

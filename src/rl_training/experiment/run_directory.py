@@ -28,6 +28,7 @@ from rl_training.experiment.checkpoint import Checkpoint, CheckpointError, read_
 from rl_training.file_lock import lock
 from rl_training.runtime.progress import Progress
 
+VIDEOS = "videos"  # the folder of videos in a run directory
 PACKAGES = ("rl-training", "torch", "numpy", "gymnasium", "mujoco", "box2d", "safetensors")
 
 
@@ -121,7 +122,7 @@ class RunDirectory:
         """Deletes files and checkpoints that a killed process left half-written."""
         for folder in self.checkpoints.glob(".*"):
             shutil.rmtree(folder, ignore_errors=True)
-        for file in self.path.glob(".*.tmp*"):
+        for file in (*self.path.glob(".*.tmp*"), *(self.path / VIDEOS).glob(".*.tmp*")):
             file.unlink()
 
     def config(self, code: Mapping[str, object] = MappingProxyType({})) -> RunConfig:
