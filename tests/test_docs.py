@@ -38,6 +38,7 @@ EXECUTED = (  # the README is run by test_readme.py
     "docs/replay.md",
     "docs/stability.md",
     "docs/scope.md",
+    "docs/watching.md",
     "docs/platforms.md",
     "docs/datasets.md",
     "docs/algorithms/index.md",

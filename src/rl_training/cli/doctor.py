@@ -25,7 +25,7 @@ OPTIONAL = {
     "ale_py": "atari",
     "tensorboard": "tensorboard",
 }
-OPTIONAL |= {"optuna": "tune", "ray": "ray"}
+OPTIONAL |= {"imageio_ffmpeg": "video", "optuna": "tune", "ray": "ray"}
 REQUIRED = ("rl-training", "torch", "numpy", "gymnasium", "pyyaml", "rich", "safetensors", "matplotlib")
 
 

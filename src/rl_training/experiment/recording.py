@@ -51,6 +51,7 @@ class RecordVideo(Callback):
         self.place = self.folder or (run_dir / VIDEOS if run_dir is not None else None)
         if self.place is None:
             raise ConfigError("RecordVideo has no folder to write to: give it folder=..., or the agent run_dir=...")
+        check_video_path(self.place / f"step{self.suffix}", "folder")
 
     def on_interval(self, trainer: Trainer) -> None:
         now = trainer.progress.timesteps

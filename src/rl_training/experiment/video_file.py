@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -131,6 +132,9 @@ def check_video_path(path: Path, name: str) -> None:
         )
     if path.is_dir():
         raise ConfigError(f"{name}={str(path)!r} is a folder: name a file")
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise ConfigError(f"{name}={str(path)!r} cannot be written, because of {folder}: choose another folder")
 
 
 @contextmanager
