@@ -52,8 +52,8 @@ SURFACE = {
         RainbowDQNConfig ReBRAC ReBRACAlgorithm ReBRACConfig RecurrentPPO RecurrentPPOAlgorithm RecurrentPPOConfig SAC
         SACAlgorithm SACConfig TD3 TD3Algorithm TD3BC TD3BCAlgorithm TD3BCConfig TD3Config TQC TQCAlgorithm TQCConfig
         TRPO TRPOAlgorithm TRPOConfig""",
-    "rl_training.envs": """Abilities BACKENDS EnvConfig EnvStep GoalDynamics GymnasiumEnv LocalEnv NATIVE NativeDynamics NativeEnv
-        VectorEnv WrapperConfig check make_env register_backend register_native""",
+    "rl_training.envs": """Abilities BACKENDS EnvConfig EnvStep GoalDynamics GymnasiumEnv Lesson LocalEnv NATIVE NativeDynamics
+        NativeEnv RandomDynamics VectorEnv WrapperConfig check make_env register_backend register_native""",
     "rl_training.data": """Dataset DatasetError Episodes Finding Moments NStep NextAction Provenance ReferenceScore
         Statistics convert info lint""",
     "rl_training.experience": """StoreContext Experience ExperienceSettings HindsightSettings LoggedSteps Mixture Replay

@@ -8,7 +8,7 @@ from rl_training.envs.gymnasium_backend import make_gymnasium  # noqa: F401  (it
 from rl_training.envs.gymnasium_vector_env import GymnasiumEnv
 from rl_training.envs.local import LocalEnv
 from rl_training.envs.make import EnvConfig, WrapperConfig, make_env
-from rl_training.envs.native import GoalDynamics, NativeDynamics, NativeEnv
+from rl_training.envs.native import GoalDynamics, NativeDynamics, NativeEnv, RandomDynamics
 from rl_training.envs.native_backend import make_native  # noqa: F401  (its import registers the backend)
 from rl_training.envs.vector import EnvStep, Lesson, VectorEnv
 
@@ -24,6 +24,7 @@ __all__ = [
     "LocalEnv",
     "NativeDynamics",
     "NativeEnv",
+    "RandomDynamics",
     "VectorEnv",
     "WrapperConfig",
     "check",

@@ -17,12 +17,14 @@ from rl_training.envs.vector import EnvStep, StateKind, VectorEnv, seeds_for
 class NativeDynamics(ABC):
     """Base of the rules of one environment, pure functions of a tensor [num_envs, state size] without randomness.
 
-    Random numbers are arguments, so that the rules can be compiled and replayed.
+    Random numbers are arguments, so that the rules can be compiled and replayed. If steps need some, too, derive from
+    `RandomDynamics`.
     """
 
     spec: Spec
     max_episode_steps: int
     num_random: int  # how many uniform numbers a new episode takes
+    num_step_random: int = 0  # and every step, see `RandomDynamics`
     info_names: tuple[str, ...] = ()  # of what `info` gives
     render_fps: float = 30  # pictures per second of a video
 
@@ -53,6 +55,22 @@ class NativeDynamics(ABC):
         Returns None by default: then videos show the observations if these are pictures.
         """
         return None
+
+
+class RandomDynamics(NativeDynamics):
+    """Base of rules by chance: every step takes `num_step_random` uniform numbers of its own."""
+
+    num_step_random: int
+
+    @abstractmethod
+    def step(  # pyrefly: ignore[bad-override]  (NativeEnv passes one argument more)
+        self, state: Tensor, action: Tensor, uniform: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Returns the next state [num_envs, state size], and the reward and the bool `terminated`, [num_envs] each.
+
+        `state` is [num_envs, state size], `action` [num_envs, ...] in the environment's units, and `uniform` has
+        numbers in [0, 1), [num_envs, num_step_random].
+        """
 
 
 class GoalDynamics(NativeDynamics):
@@ -110,13 +128,22 @@ class NativeEnv(VectorEnv):
 
     def reset(self, seed: int) -> Tree:
         self.generator.manual_seed(seeds_for(seed, self.start + 1)[-1] if self.start else seed)
-        self.state = self.dynamics.initial(self.draw()).contiguous()  # as a checkpoint gives it back
+        self.state = self.first_states(self.draw()).contiguous()  # as a checkpoint gives it back
         self.elapsed = torch.zeros_like(self.elapsed)
         return self.dynamics.observe(self.state)
 
     def draw(self) -> Tensor:
-        """Draws numbers in [0, 1), [num_envs, num_random], from which `dynamics.initial` makes first states."""
-        return torch.rand(self.num_envs, self.dynamics.num_random, generator=self.generator, device=self.device)
+        """Draws the numbers in [0, 1) of one step: for first states, then for the step, [num_envs, both counts]."""
+        num = self.dynamics.num_random + self.dynamics.num_step_random
+        return torch.rand(self.num_envs, num, generator=self.generator, device=self.device)
+
+    def first_states(self, uniform: Tensor) -> Tensor:
+        return self.dynamics.initial(uniform[:, : self.dynamics.num_random])
+
+    def next_states(self, state: Tensor, action: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        if isinstance(self.dynamics, RandomDynamics):
+            return self.dynamics.step(state, action, uniform[:, self.dynamics.num_random :])
+        return self.dynamics.step(state, action)
 
     def step(self, action: Tensor) -> EnvStep:
         self.state, self.elapsed, result = self.advance(self.state, self.elapsed, action, self.draw())
@@ -127,10 +154,10 @@ class NativeEnv(VectorEnv):
     ) -> tuple[Tensor, Tensor, EnvStep]:
         """Takes one step as a pure function; returns the new state, the elapsed steps of episodes and the `EnvStep`.
 
-        Episodes that end start again from the numbers `uniform` [num_envs, num_random]; their `EnvStep` has the last
-        observation in `next_obs` and the first one in `obs`.
+        `uniform` is a result of `draw`. Episodes that end start again from its first numbers; their `EnvStep` has the
+        last observation in `next_obs` and the first one in `obs`.
         """
-        next_state, reward, terminated = self.dynamics.step(state, action)
+        next_state, reward, terminated = self.next_states(state, action, uniform)
         if terminated.dtype != torch.bool:
             raise ValueError(f"the step's terminated is {terminated.dtype}: return a tensor of torch.bool")
         if self.filmed:
@@ -138,7 +165,7 @@ class NativeEnv(VectorEnv):
         elapsed = elapsed + 1
         truncated = elapsed >= self.max_episode_steps
         done = terminated | truncated
-        state = torch.where(done.unsqueeze(-1), self.dynamics.initial(uniform), next_state).contiguous()
+        state = torch.where(done.unsqueeze(-1), self.first_states(uniform), next_state).contiguous()
         elapsed = torch.where(done, 0, elapsed)
         next_obs, obs = self.dynamics.observe(next_state), self.dynamics.observe(state)
         columns = self.read_columns(next_state) if self.column_names else {}
@@ -179,7 +206,7 @@ class NativeEnv(VectorEnv):
     def set_state(self, state: dict) -> Tree | None:
         self.generator.set_state(state["generator"])
         if self.state_kind == "boundary":
-            self.state, self.elapsed = self.dynamics.initial(self.draw()), torch.zeros_like(self.elapsed)
+            self.state, self.elapsed = self.first_states(self.draw()), torch.zeros_like(self.elapsed)
             return self.dynamics.observe(self.state)
         self.state, self.elapsed = state["state"].to(self.device), state["elapsed"].to(self.device)
         return None

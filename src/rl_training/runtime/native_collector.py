@@ -86,13 +86,14 @@ class NativeCollector(LocalCollector):
         Transition [time, env] and columns of ended episodes. Changes neither the collector nor its environments.
         """
         env, (state, elapsed, memory, first) = self.env, carry
-        rows = []
+        obs, rows = env.dynamics.observe(state), []
         for noise in uniform.unbind(0):
-            obs, remembered = env.dynamics.observe(state), remember(self.kept, memory, first)
+            remembered = remember(self.kept, memory, first)
             act = self.act(policy, obs, memory, first)
             state, elapsed, step = env.advance(state, elapsed, self.convert(act.action), noise)
             memory, first = act.memory, step.terminated | step.truncated
             rows.append((transition(obs, act, step, remembered), step.columns))
+            obs = step.obs
         return (state, elapsed, memory, first), tree_map(lambda *columns: torch.stack(columns), *rows)
 
     @property
