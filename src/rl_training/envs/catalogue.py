@@ -1,11 +1,13 @@
 """The native environments by id; gymnasium's ids where the task is gymnasium's."""
 
 from collections.abc import Callable
+from functools import partial
 
 from rl_training.core.registry import Registry
 from rl_training.envs.classic import Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum
 from rl_training.envs.goal_tasks import BitFlip, PointReach
 from rl_training.envs.memory_tasks import CartPoleNoVelocity, PendulumNoVelocity, RepeatPrevious, TMaze
+from rl_training.envs.minatar import GAMES
 from rl_training.envs.native import NativeDynamics
 
 DynamicsFactory = Callable[..., NativeDynamics]  # a class, or a function of `env.kwargs`
@@ -22,6 +24,8 @@ NATIVE |= {
     "RepeatPrevious-v0": RepeatPrevious,
     "BitFlip-v0": BitFlip,
     "PointReach-v0": PointReach,
+    **{f"MinAtar/{name}-v1": game for name, game in GAMES.items()},
+    **{f"MinAtar/{name}-v0": partial(game, minimal_actions=False) for name, game in GAMES.items()},
 }
 
 

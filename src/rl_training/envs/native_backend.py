@@ -44,5 +44,9 @@ def no_native_version(config: EnvConfig) -> str:
 
 
 register_backend(
-    "native", make_native, check=check_native, can=Abilities(on_device=True, saves_state=True, time_limit=True)
+    "native",
+    make_native,
+    owns=("MinAtar/",),
+    check=check_native,
+    can=Abilities(on_device=True, saves_state=True, time_limit=True),
 )
