@@ -23,10 +23,12 @@ HOMES = {
     "NonFiniteError": "runtime",
     "RecordVideo": "experiment",
     "RunConfig": "config",
+    "RunRecord": "experiment",
     "TrainResult": "api",
     "load": "api",
     "make_data": "api",
     "make_data_like": "api",
+    "runs": "experiment",
     "tune": "tuning",
 }
 SUBPACKAGES = ("algorithms", "core", "data", "envs", "evaluation", "extending", "functional", "models", "runtime")

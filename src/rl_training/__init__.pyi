@@ -18,10 +18,12 @@ from rl_training.runtime import EvalResult as EvalResult
 from rl_training.runtime import NonFiniteError as NonFiniteError
 from rl_training.experiment import RecordVideo as RecordVideo
 from rl_training.config import RunConfig as RunConfig
+from rl_training.experiment import RunRecord as RunRecord
 from rl_training.api import TrainResult as TrainResult
 from rl_training.api import load as load
 from rl_training.api import make_data as make_data
 from rl_training.api import make_data_like as make_data_like
+from rl_training.experiment import runs as runs
 from rl_training.tuning import tune as tune
 from rl_training.algorithms import A2CConfig as A2CConfig
 from rl_training.algorithms import APPOConfig as APPOConfig
@@ -176,6 +178,7 @@ __all__ = [
     "RecurrentPPO",
     "RecurrentPPOConfig",
     "RunConfig",
+    "RunRecord",
     "SAC",
     "SACConfig",
     "TD3",
@@ -190,5 +193,6 @@ __all__ = [
     "load",
     "make_data",
     "make_data_like",
+    "runs",
     "tune",
 ]
