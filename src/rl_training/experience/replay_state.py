@@ -49,7 +49,7 @@ class ReplayState:
             kept, start = [], oldest
         columns = ring.named_columns()
         longest = max(1, SEGMENT_BYTES // (ring.num_envs * sum(column[0].nbytes for column in columns.values())))
-        while bool((written > start).any()):
+        for _ in range(0, int((written - start).max()), longest):  # one segment each, up to the longest of the columns
             stop = torch.minimum(start + longest, written)
             row = ring.rows_between(start.to(ring.device), stop.to(ring.device))
             kept.append(Segment(start, stop, {name: column[row].cpu() for name, column in columns.items()}))
