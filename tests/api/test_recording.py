@@ -13,6 +13,7 @@ from rl_training import A2C, ConfigError, RecordVideo
 from rl_training.cli import main
 from rl_training.experiment.checkpoint import difference
 from rl_training.experiment.run_directory import RunDirectory
+from tests import needs
 from tests.api.small_agents import make, state
 from tests.envs.test_filming import EPISODES, Drawn
 
@@ -32,7 +33,7 @@ def test_a_video_of_a_native_environment_is_the_episode_of_an_evaluation(tmp_pat
 
 
 def test_a_video_of_gymnasium_is_the_episode_of_an_evaluation(tmp_path: Path) -> None:
-    pytest.importorskip("pygame", reason="gymnasium draws its classic tasks with pygame")
+    needs.import_package("pygame")
     agent = make(A2C)
     result = agent.record(tmp_path / "a.gif", seed=3, deterministic=False)
     assert result == agent.evaluate(1, seed=3, deterministic=False)

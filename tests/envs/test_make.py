@@ -24,7 +24,7 @@ from tests.envs.fakes import BACKENDS_IN_PROCESS, build
         (EnvConfig(id="CartPol-v1"), "env.id='CartPol-v1' is not a registered environment: did you mean CartPole-v1"),
         (EnvConfig(id="CartPole-v7"), "not a registered environment: did you mean CartPole-v"),
         (EnvConfig(id="TMaze-v0"), "not a registered environment: it exists as tensor code, use backend='native'"),
-        (EnvConfig(id="Nonesuch/Nothing-v5"), "not a registered environment: install the package that registers it"),
+        (EnvConfig(id="Nonesuch/Boxing-v5"), "not a registered environment: install the package that registers it"),
         (EnvConfig(id="LunarLander-v2"), "env.id='LunarLander-v2' was refused.*use `LunarLander-v3`"),
         (EnvConfig(id="no id"), "env.id='no id' was refused: Malformed"),
         (

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from rl_training.envs.minatar import GAMES, MinAtarGame
+from tests import needs
 
 NAMES = {
     "Asterix": "asterix",
@@ -48,7 +49,7 @@ class Draws(np.random.RandomState):
 
 @pytest.fixture(scope="module")
 def package() -> ModuleType:
-    pytest.importorskip("minatar", reason="the package minatar is not installed: pip install --no-deps minatar")
+    pytest.importorskip("minatar", reason=needs.package("minatar"))
     logging.disable(logging.WARNING)  # it says that seaborn is missing
     module = importlib.import_module("minatar")
     logging.disable(logging.NOTSET)

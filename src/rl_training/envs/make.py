@@ -170,7 +170,7 @@ def refusals_as_sentences(config: EnvConfig) -> Iterator[None]:
                 f"env.id={config.id!r} is not a registered environment of gymnasium: leave env.backend={config.backend!r} out to "
                 f"play it through the backend 'ale', or use the id 'ale_py:{config.id}', which has none of Atari's wrappers"
             ) from error
-        near = difflib.get_close_matches(config.id, gym.registry, n=3, cutoff=0.5)
+        near = nearest_ids(config.id)
         other = (
             f"install the package that registers it, import the module first, or write 'package.module:{config.id}'; see "
             "gymnasium.pprint_registry()"
@@ -186,6 +186,15 @@ def refusals_as_sentences(config: EnvConfig) -> Iterator[None]:
         if not config.kwargs:
             raise
         raise ValueError(f"env.kwargs={config.kwargs!r} was refused by {config.id}: {error}") from error
+
+
+def nearest_ids(env_id: str) -> list[str]:
+    """Returns up to three registered ids that resemble `env_id`, all of the namespace that it names or misspells."""
+    spaces: dict[str, list[str]] = {}
+    for name in gym.registry:
+        spaces.setdefault(name.rpartition("/")[0], []).append(name)
+    space = difflib.get_close_matches(env_id.rpartition("/")[0], spaces, n=1, cutoff=0.6)
+    return difflib.get_close_matches(env_id, spaces[space[0]], n=3, cutoff=0.5) if space else []
 
 
 def register_robotics(env_id: str) -> None:
