@@ -11,6 +11,7 @@ from PIL import Image
 
 from rl_training.config import ConfigError
 from rl_training.experiment.video_file import check_video_path, video_file
+from tests import needs
 from tests.forked import run_script
 
 KILLED = """
@@ -43,7 +44,7 @@ def write(path: Path, pictures: list[np.ndarray], fps: float) -> None:
 
 def decoded(path: Path) -> list[np.ndarray]:
     """The pictures of an mp4 file."""
-    reader = pytest.importorskip("imageio_ffmpeg").read_frames(str(path))
+    reader = needs.import_package("imageio_ffmpeg").read_frames(str(path))
     width, height = next(reader)["size"]
     return [np.frombuffer(data, np.uint8).reshape(height, width, 3) for data in reader]
 
@@ -89,7 +90,7 @@ def test_a_failure_leaves_the_older_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("suffix", [".gif", ".mp4"])
 def test_a_killed_process_leaves_nothing_under_the_name(suffix: str, tmp_path: Path) -> None:
     if suffix == ".mp4":
-        pytest.importorskip("imageio_ffmpeg")
+        needs.require_package("imageio_ffmpeg")
     script = tmp_path / "script.py"
     script.write_text(KILLED.replace("{suffix}", suffix))
     assert run_script(script, cwd=tmp_path).returncode == 9
