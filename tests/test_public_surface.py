@@ -38,10 +38,10 @@ SURFACE = {
         normalize_advantage project_distribution quantile_huber regression_loss reverse_scan sampled_conservative_gap
         squared_mmd truncated_mixture v_trace weighted_mean weighted_means""",
     "rl_training.models": """ActionHead ActionVAE Actor BatchRenorm BestOfPolicy CategoricalHead
-        ClippedGaussianPolicy Critics DenseLayer DeterministicPolicy DictEncoder EnsembleMLP FlatEncoder MLP MeanHead
-        NatureCNN NoisyMLP ObservationNormalizer Perturbation PlausibleActions ProposalPolicy QNetwork QPolicy
-        QuantileHead RecurrentCore RecurrentPolicy RenormActor RenormMLP SquashedGaussianPolicy StochasticPolicy
-        ValueHead build_encoder check_encoder dense_layers dormant_share encode_mask forbid forget fuse_networks""",
+        ClippedGaussianPolicy Critics DenseLayer DeterministicPolicy DictEncoder EnsembleMLP FlatEncoder ImpalaCNN MLP
+        MeanHead NatureCNN NoisyMLP ObservationNormalizer PICTURE_ENCODERS Perturbation PlausibleActions ProposalPolicy
+        QNetwork QPolicy QuantileHead RecurrentCore RecurrentPolicy RenormActor RenormMLP SmallCNN SquashedGaussianPolicy
+        StochasticPolicy ValueHead build_encoder check_encoder dense_layers dormant_share encode_mask forbid forget fuse_networks""",
     "rl_training.algorithms": """A2C A2CAlgorithm A2CConfig APPO APPOAlgorithm APPOConfig AWAC AWACAlgorithm AWACConfig
         BC BCAlgorithm BCConfig BCQ BCQAlgorithm BCQConfig BEAR BEARAlgorithm BEARConfig C51 C51Config CQL CQLAlgorithm
         CQLConfig CalQL CalQLAlgorithm CalQLConfig CrossQ CrossQAlgorithm CrossQConfig DDPG DDPGConfig DQN DQNAlgorithm

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from rl_training.core import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space
-from rl_training.models import DictEncoder, NatureCNN, build_encoder
+from rl_training.models import DictEncoder, NatureCNN, SmallCNN, build_encoder
 
 FACTORY = __name__  # tests name factories of this module, as users do: 'package.module:function'
 
@@ -93,8 +93,73 @@ def test_nature_cnn_starts_orthogonal() -> None:
 
 @pytest.mark.parametrize("shape", [(3, 20, 20), (20, 84, 3), (84, 20, 3)])
 def test_images_too_small_are_refused_with_the_way_out(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match=r"too small for NatureCNN.*encoder='module:factory'"):
-        build_encoder(image_space(*shape))
+    with pytest.raises(
+        ValueError, match=r"too small for encoder='nature'.*'impala'.*'small'.*encoder='module:factory'"
+    ):
+        build_encoder(image_space(*shape), factory="nature")
+    with pytest.raises(ValueError, match=r"\(2, 40, 1\) are too small for encoder='small'.*: enlarge them"):
+        build_encoder(image_space(2, 40, 1))
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        ((36, 40, 3), NatureCNN),
+        ((3, 84, 84), NatureCNN),
+        ((35, 84, 3), SmallCNN),
+        ((10, 10, 4), SmallCNN),
+        ((10, 10, 10), SmallCNN),
+    ],
+)
+def test_the_default_follows_from_the_size(shape: tuple[int, ...], expected: type) -> None:
+    assert type(build_encoder(image_space(*shape))) is expected
+
+
+def test_small_cnn_known_answer_on_a_board_of_zeros_and_ones() -> None:
+    torch.manual_seed(0)
+    space = Box((10, 10, 10), (0.0,) * 1000, (1.0,) * 1000, "uint8")  # as many channels as cells: they are last
+    encoder = build_encoder(space)
+    board = torch.randint(2, (5, 10, 10, 10), dtype=torch.uint8)
+    conv, dense = encoder.convolutions[0], encoder.head[0]
+    x = torch.relu(nn.functional.conv2d(board.permute(0, 3, 1, 2).float(), conv.weight, conv.bias))
+    assert x.shape == (5, 16, 8, 8)
+    expected = torch.relu(nn.functional.linear(x.flatten(1), dense.weight, dense.bias))
+    torch.testing.assert_close(encoder(board), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("shape", "sides"), [((12, 12, 1), []), ((24, 10, 1), [(2, 1)]), ((60, 33, 3), [(2, 2)] * 2 + [(2, 1)])]
+)
+def test_small_cnn_halves_larger_sides(shape: tuple[int, ...], sides: list) -> None:
+    encoder = SmallCNN(image_space(*shape))
+    strides = [layer.stride for layer in encoder.convolutions if isinstance(layer, nn.Conv2d)]
+    assert strides == [*sides, (1, 1)]
+    assert encoder(torch.zeros(2, *shape, dtype=torch.uint8)).shape == (2, 128)
+
+
+def test_impala_cnn_known_answer() -> None:
+    torch.manual_seed(0)
+    encoder = build_encoder(image_space(20, 17, 3), factory="impala")
+    images = torch.randint(256, (2, 20, 17, 3), dtype=torch.uint8)
+
+    def conv(x: torch.Tensor, layer: nn.Conv2d) -> torch.Tensor:
+        return nn.functional.conv2d(x, layer.weight, layer.bias, padding=1)
+
+    x, layers = images.permute(0, 3, 1, 2).float() / 255, encoder.convolutions
+    for start in (0, 4, 8):
+        x = nn.functional.max_pool2d(conv(x, layers[start]), 3, stride=2, padding=1)
+        for block in layers[start + 2 : start + 4]:
+            x = x + conv(torch.relu(conv(torch.relu(x), block.first)), block.second)
+    assert x.shape == (2, 32, 3, 3)
+    head = encoder.head[0]
+    expected = torch.relu(nn.functional.linear(torch.relu(x).flatten(1), head.weight, head.bias))
+    assert encoder.features_dim == 256
+    torch.testing.assert_close(encoder(images), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_name_chooses_the_network_of_pictures_in_a_dict() -> None:
+    space = Dict({"camera": image_space(1, 36, 36), "speed": Box((1,), (0.0,), (1.0,))})
+    assert build_encoder(space, factory="impala").features_dim == 257
 
 
 def test_dict_features_are_joined_and_the_mask_is_not_one() -> None:
@@ -136,7 +201,7 @@ def test_factory_is_called_with_the_space() -> None:
     [
         ("no_such_package:make", "cannot be imported"),
         (f"{FACTORY}:no_such_function", "cannot be imported"),
-        (FACTORY, "'package.module:name'"),
+        (FACTORY, "unknown: use 'nature', 'impala', 'small' .* 'package.module:name'"),
         (f"{FACTORY}:nameless", "features_dim"),
         (f"{FACTORY}:not_a_module", "must return a torch module"),
     ],

@@ -8,8 +8,9 @@ from typing import TypeVar
 from torch import Tensor
 
 from rl_training.core import Algorithm, AlgorithmConfig, BatchT, Tree
+from rl_training.core.pictures import picture_keys
 from rl_training.core.ranges import Positive, PositiveSchedule
-from rl_training.models import ObservationNormalizer
+from rl_training.models import PICTURE_ENCODERS, ObservationNormalizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +20,7 @@ class NormalizingConfig(AlgorithmConfig):
     learning_rate: PositiveSchedule
     normalize_observation: bool = False  # by running mean and variance (of a dataset's rows), inside the policy
     clip_observation: Positive = 10.0  # after normalisation
-    encoder: str | None = None  # 'package.module:name', a class or function of the observation space
+    encoder: str | None = None  # of pictures: nature, impala, small; or 'package.module:name', which takes the space
 
 
 ConfigT = TypeVar("ConfigT", bound=NormalizingConfig)
@@ -31,7 +32,15 @@ class NormalizingAlgorithm(Algorithm[ConfigT, BatchT]):
     privileged: ObservationNormalizer
 
     def build_normalizer(self) -> ObservationNormalizer:
-        """Returns the normaliser of the policy's observations; sets `privileged`, that of what only the critic sees."""
+        """Returns the normaliser of the policy's observations; sets `privileged`, that of what only the critic sees.
+
+        Raises a ValueError if `encoder` names a network for pictures and none are observed.
+        """
+        if self.config.encoder in PICTURE_ENCODERS and not picture_keys(self.spec.obs):
+            raise ValueError(
+                f"algorithm.encoder={self.config.encoder!r} is a network for pictures, uint8 Boxes of three dimensions, and "
+                "this environment gives none: leave it out"
+            )
         style = {"enabled": self.config.normalize_observation, "clip": self.config.clip_observation}
         self.privileged = ObservationNormalizer(self.spec.privileged, **style)
         return ObservationNormalizer(self.spec.seen_by("policy").obs, **style)

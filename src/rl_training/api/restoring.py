@@ -143,7 +143,7 @@ def split_code(checkpoint: Checkpoint, keywords: dict[str, object]) -> tuple[Che
     if not isinstance(settings, dict):
         return checkpoint, keywords
     schedules = {name for name, setting in settings.items() if isinstance(setting, dict) and "function" in setting}
-    known = schedules | {"encoder"} if settings.get("encoder") is not None else schedules
+    known = schedules | {"encoder"} if ":" in str(settings.get("encoder")) else schedules
     code = {name: value for name, value in keywords.items() if callable(value) and name in known}
     others = {name: value for name, value in keywords.items() if name not in code}
     return replace(checkpoint, config=with_code(checkpoint.config, code)), others

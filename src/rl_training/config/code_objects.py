@@ -18,6 +18,7 @@ from rl_training.core.entry_points import find, leads_to, register
 from rl_training.core.ranges import Range, ranges_in
 from rl_training.core.schedule import FUNCTIONS
 from rl_training.envs.make import FACTORIES
+from rl_training.models import PICTURE_ENCODERS
 from rl_training.models.own_encoder import ENCODERS
 
 NOTED: set[str] = set()
@@ -107,7 +108,7 @@ def named_by(settings: AlgorithmConfig) -> Iterator[tuple[str, str, Mapping[str,
     """
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)
-        if field.name == "encoder" and isinstance(value, str):
+        if field.name == "encoder" and isinstance(value, str) and value not in PICTURE_ENCODERS:
             yield "algorithm.encoder", value, ENCODERS
         if isinstance(value, Schedule) and value.function is not None:
             yield f"algorithm.{field.name}", value.function, FUNCTIONS

@@ -11,11 +11,12 @@ from rl_training.models.actors import (
 )
 from rl_training.models.batch_renorm import BatchRenorm, RenormMLP
 from rl_training.models.best_of import BestOfPolicy, ProposalPolicy
-from rl_training.models.encoders import DictEncoder, FlatEncoder, NatureCNN, build_encoder, encode_mask
+from rl_training.models.encoders import DictEncoder, FlatEncoder, build_encoder, encode_mask
 from rl_training.models.ensembles import Critics, EnsembleMLP
 from rl_training.models.export_dense import DenseLayer, dense_layers
 from rl_training.models.mlp import MLP, NoisyMLP, fuse_networks
 from rl_training.models.normalizer import ObservationNormalizer
+from rl_training.models.picture_encoders import PICTURE_ENCODERS, ImpalaCNN, NatureCNN, SmallCNN
 from rl_training.models.policies import ActionHead, RecurrentPolicy, StochasticPolicy
 from rl_training.models.q_networks import PlausibleActions, QNetwork, QPolicy, dormant_share, forbid
 from rl_training.models.recurrent import RecurrentCore, forget
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MLP",
+    "PICTURE_ENCODERS",
     "ActionHead",
     "ActionVAE",
     "Actor",
@@ -40,6 +42,7 @@ __all__ = [
     "DictEncoder",
     "EnsembleMLP",
     "FlatEncoder",
+    "ImpalaCNN",
     "MeanHead",
     "NatureCNN",
     "NoisyMLP",
@@ -54,6 +57,7 @@ __all__ = [
     "RecurrentPolicy",
     "RenormActor",
     "RenormMLP",
+    "SmallCNN",
     "SquashedGaussianPolicy",
     "StochasticPolicy",
     "ValueHead",

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rl_training.core import Box, Dict, Discrete, Leaf, MultiDiscrete, Space, Tree
-from rl_training.models.mlp import linear
-from rl_training.models.own_encoder import build_own
-
-
-class Encoder(nn.Module):
-    """A base class of modules that map observations to `features_dim` numbers per row."""
-
-    features_dim: int
-
+from rl_training.models.own_encoder import Encoder, build_own
+from rl_training.models.picture_encoders import PICTURE_ENCODERS, choose_by_size
 
 MOST_CHOICES = 100_000  # that become one-hot: beyond it a batch of observations fills the memory
 
@@ -49,71 +40,13 @@ class FlatEncoder(Encoder):
         return x.float()
 
 
-class NatureCNN(Encoder):
-    """An encoder of uint8 images by the convolutions of Mnih et al. (2015); the first or last dimension is channels.
-
-    The smaller of these two is taken as channels. Raises a ValueError for images below 36x36.
-    """
-
-    def __init__(self, space: Box, features_dim: int = 512, *, ortho_init: bool = True) -> None:
-        super().__init__()
-        if min(space.shape[1:]) < 36 and min(space.shape[:2]) < 36:
-            raise ValueError(
-                f"images of shape {space.shape} are too small for NatureCNN (at least 36x36): "
-                "pass `encoder='module:factory'` with a network of your own"
-            )
-        self.channels_last = space.shape[2] < space.shape[0]
-        channels = space.shape[2] if self.channels_last else space.shape[0]
-        self.features_dim = features_dim
-        self.convolutions = nn.Sequential(
-            nn.Conv2d(channels, 32, 8, stride=4),
-            nn.ReLU(),
-            nn.Conv2d(32, 64, 4, stride=2),
-            nn.ReLU(),
-            nn.Conv2d(64, 64, 3, stride=1),
-            nn.ReLU(),
-            nn.Flatten(),
-        )
-        if ortho_init:
-            for layer in self.convolutions:
-                if isinstance(layer, nn.Conv2d) and layer.bias is not None:
-                    nn.init.orthogonal_(layer.weight, 2**0.5)
-                    nn.init.zeros_(layer.bias)
-        with torch.no_grad():
-            flat = self.convolutions(self.to_channels_first(torch.zeros(1, *space.shape))).shape[-1]
-        self.head = nn.Sequential(linear(flat, features_dim, 2**0.5 if ortho_init else None), nn.ReLU())
-
-    def to_channels_first(self, x: Tensor) -> Tensor:
-        return x.movedim(-1, -3) if self.channels_last else x
-
-    def forward(self, x: Tensor) -> Tensor:
-        first, *rest = self.convolutions
-        images = prepare_images(self.to_channels_first(x.reshape(-1, *x.shape[-3:])))
-        # Pixels are divided by 255 in the weights, of which there are fewer.
-        outputs = F.conv2d(images, first.weight / 255, first.bias, first.stride)  # pyrefly: ignore (a convolution's)
-        for layer in rest:
-            outputs = layer(outputs)
-        return self.head(outputs).unflatten(0, x.shape[:-3])
-
-
-def prepare_images(x: Tensor) -> Tensor:
-    """Returns uint8 images [batch, channels, height, width] as floats, in the order and data type that suit convolutions.
-
-    Channels lie together in memory on a GPU and where gradients are taken; without them a CPU is faster as it is.
-    """
-    dtype = torch.get_autocast_dtype(x.device.type) if torch.is_autocast_enabled(x.device.type) else torch.float32
-    if x.device.type == "cpu" and not torch.is_grad_enabled():
-        return x.to(dtype, memory_format=torch.contiguous_format)
-    return x.contiguous(memory_format=torch.channels_last).to(dtype)
-
-
 class DictEncoder(Encoder):
     """An encoder that encodes every key of a Dict by itself and joins the features; it leaves out the action mask."""
 
-    def __init__(self, space: Dict, *, ortho_init: bool = True) -> None:
+    def __init__(self, space: Dict, *, pictures: str | None = None, ortho_init: bool = True) -> None:
         super().__init__()
         leaves = {key: leaf for key, leaf in space.spaces.items() if key != "action_mask"}
-        encoders = [build_encoder(leaf, ortho_init=ortho_init) for leaf in leaves.values()]
+        encoders = [build_leaf_encoder(leaf, pictures, ortho_init=ortho_init) for leaf in leaves.values()]
         self.names = list(leaves)  # beside a list of modules: users' keys need not be valid module names
         self.parts = nn.ModuleList(encoders)
         self.features_dim = sum(encoder.features_dim for encoder in encoders)
@@ -123,14 +56,26 @@ class DictEncoder(Encoder):
 
 
 def build_encoder(space: Space, *, factory: str | None = None, ortho_init: bool = True) -> Encoder:
-    """Returns a new encoder for a space: that for its kind, or the user's from `factory`, 'package.module:name'."""
-    if factory is not None:
-        return cast(Encoder, build_own(factory, space))
+    """Returns a new encoder for a space: that for its kind, or the user's from `factory`, 'package.module:name'.
+
+    As `factory`, `nature`, `impala` or `small` names the network for pictures, also for those in a Dict.
+    """
+    if factory is not None and ":" in factory:
+        return build_own(factory, space)
+    if factory is not None and factory not in PICTURE_ENCODERS:
+        names = ", ".join(map(repr, PICTURE_ENCODERS))
+        raise ValueError(f"encoder={factory!r} is unknown: use {names} for pictures, or yours, 'package.module:name'")
     if isinstance(space, Dict):
-        return DictEncoder(space, ortho_init=ortho_init)
-    if isinstance(space, Box) and space.is_image:
-        return NatureCNN(space, ortho_init=ortho_init)
-    return FlatEncoder(space)
+        return DictEncoder(space, pictures=factory, ortho_init=ortho_init)
+    return build_leaf_encoder(space, factory, ortho_init=ortho_init)
+
+
+def build_leaf_encoder(space: Leaf, pictures: str | None, *, ortho_init: bool) -> Encoder:
+    """Returns a new encoder for a space that is no Dict; `pictures` names that of pictures, None: by their size."""
+    if not isinstance(space, Box) or not space.is_image:
+        return FlatEncoder(space)
+    kind = choose_by_size(space) if pictures is None else PICTURE_ENCODERS[pictures]
+    return kind(space, ortho_init=ortho_init)
 
 
 def encode_mask(obs: Tree) -> Tensor | None:

@@ -20,7 +20,13 @@ EncoderFactory = Callable[..., nn.Module]  # of a space
 ENCODERS: dict[str, EncoderFactory] = {}  # handed over in Python, by the name that stands in the config
 
 
-class OwnEncoder(nn.Module):
+class Encoder(nn.Module):
+    """A base class of modules that map observations to `features_dim` numbers per row."""
+
+    features_dim: int
+
+
+class OwnEncoder(Encoder):
     """A wrapper that gives a user's encoder rows with one leading dimension, and restores the leading shape.
 
     Raises a ValueError if the user's encoder does not return floating-point features [rows, features_dim].

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rl_training.core import Box, Dict, Space, Transition, Tree, tree_map
+from rl_training.core import Space, Transition, Tree, tree_map
+from rl_training.core.pictures import picture_keys
 
 Pictures = dict[str, Tensor]  # by key of the observation; "" if it is a picture itself
 Send = Callable[[Any], Any]  # of a tree of tensors, to the same tree
@@ -22,8 +23,7 @@ class SentPictures:
 
     def __init__(self, space: Space, send: Send, send_end: Send) -> None:
         """Stores the functions that copy host tensors to the device: observations, and ends with their pictures."""
-        leaves = space.spaces if isinstance(space, Dict) else {"": space}
-        self.names = [name for name, leaf in leaves.items() if isinstance(leaf, Box) and leaf.is_image]
+        self.names = picture_keys(space)
         self.send, self.send_end = send, send_end
         self.host: Tree | None = None  # the observation that was sent last,
         self.there: Pictures = {}  # and its pictures on the device
