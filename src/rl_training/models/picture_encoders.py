@@ -180,7 +180,9 @@ def prepare_images(x: Tensor) -> Tensor:
 
     Channels lie together in memory on a GPU and where gradients are taken; without them a CPU is faster as it is.
     """
-    dtype = torch.get_autocast_dtype(x.device.type) if torch.is_autocast_enabled(x.device.type) else torch.float32
-    if x.device.type == "cpu" and not torch.is_grad_enabled():
+    kind = x.device.type
+    cast = kind != "meta" and torch.is_autocast_enabled(kind)  # torch knows no autocast of meta tensors
+    dtype = torch.get_autocast_dtype(kind) if cast else torch.float32
+    if kind == "cpu" and not torch.is_grad_enabled():
         return x.to(dtype, memory_format=torch.contiguous_format)
     return x.contiguous(memory_format=torch.channels_last).to(dtype)
