@@ -71,6 +71,14 @@ def test_interval_of_the_mean_is_close_to_the_normal_one() -> None:
     assert (low, high) == pytest.approx((scores.mean() - half, scores.mean() + half), abs=0.02)
 
 
+@pytest.mark.parametrize("statistic", [iqm, np.mean])
+@pytest.mark.parametrize("count", [1, 3, 5, 10])
+def test_statistics_of_all_resamples_at_once_change_no_bit_of_an_interval(statistic, count: int) -> None:
+    scores = SCORES[:count]
+    one_by_one = bootstrap_interval(scores, lambda drawn: float(statistic(drawn)))
+    assert bootstrap_interval(scores, statistic) == one_by_one
+
+
 def test_equal_scores_have_no_spread() -> None:
     assert bootstrap_interval((2.0, 2.0, 2.0)) == (2.0, 2.0)
 
