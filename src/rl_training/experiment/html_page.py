@@ -20,10 +20,32 @@ strong { color: #b03a2e } svg { max-width: 100%; height: auto } .tables { overfl
 """
 
 
-def html_page(title: str, parts: Iterable[str]) -> str:
-    """Returns the text of a complete HTML page with a title, our style, and the HTML `parts` as its body."""
+class Html(str):
+    """Text that is HTML already, and is not escaped when it becomes part of an element."""
+
+    __slots__ = ()
+
+
+def element(name: str, *parts: str | None, **attributes: str | None) -> Html:
+    """Returns an HTML element with its attributes and its content; text that is not `Html` is escaped.
+
+    Parts and attributes that are None are left out. An attribute `class_` is written `class`, `stroke_width`
+    `stroke-width`.
+    """
+    given = (
+        f' {key.rstrip("_").replace("_", "-")}="{html.escape(str(value))}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    content = "".join(part if isinstance(part, Html) else html.escape(part) for part in parts if part is not None)
+    return Html(f"<{name}{''.join(given)}>{content}</{name}>")
+
+
+def html_page(title: str, parts: Iterable[str], style: str = STYLE) -> str:
+    """Returns the text of a complete HTML page with a title, a style sheet, and the HTML `parts` as its body."""
     head = f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>'
-    return f"{head}<style>{STYLE}</style></head>\n<body>\n" + "\n".join(parts) + "\n</body></html>\n"
+    view = '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    return f"{head}{view}<style>{style}</style></head>\n<body>\n" + "\n".join(parts) + "\n</body></html>\n"
 
 
 def to_html(markdown: str) -> str:
