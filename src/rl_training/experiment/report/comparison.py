@@ -1,0 +1,74 @@
+"""Comparison of groups of runs: IQM, probability of improvement and performance profiles, with bootstrap intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+
+from rl_training.evaluation import (
+    Improvement,
+    Profile,
+    bootstrap_interval,
+    iqm,
+    performance_profile,
+    probability_of_improvement,
+)
+from rl_training.experiment.report.groups import Group
+
+MOST_THRESHOLDS = 200
+MOST_PAIRS = 45  # of all pairs of ten groups; with more groups each is compared with the best alone
+
+
+class Summary(NamedTuple):
+    """The scores of a group in numbers: one score per run, in the units of returns."""
+
+    count: int
+    mean: float
+    std: float  # over runs, the sample's (divided by n - 1); NaN for one run
+    median: float
+    iqm: float
+    low: float  # of the 95 % interval of the IQM
+    high: float
+
+
+class Pair(NamedTuple):
+    """Two groups, and the probability that a run of the first has a higher score than a run of the second."""
+
+    better: Group
+    other: Group
+    improvement: Improvement
+
+
+def summarise(scores: Sequence[float]) -> Summary:
+    """Returns the statistics of the scores of runs, of which there must be at least one."""
+    std = float(np.std(scores, ddof=1)) if len(scores) > 1 else float("nan")
+    interval = bootstrap_interval(scores)
+    return Summary(len(scores), float(np.mean(scores)), std, float(np.median(scores)), iqm(scores), *interval)
+
+
+def compare_pairs(groups: Sequence[Group]) -> list[Pair]:
+    """Returns the pairs of groups with scores, the one with the higher IQM first; of many groups those with the best."""
+    ranked = sorted((group for group in groups if group.scores), key=lambda group: -iqm(group.scores))
+    pairs = list(combinations(ranked, 2))
+    if len(pairs) > MOST_PAIRS:
+        pairs = [(ranked[0], other) for other in ranked[1:]]
+    return [Pair(a, b, probability_of_improvement([a.scores], [b.scores])) for a, b in pairs]
+
+
+def thresholds_of(groups: Sequence[Group]) -> np.ndarray:
+    """Returns the scores at which profiles are drawn: those of the runs, where profiles fall, and one at each end.
+
+    Of very many runs, evenly spaced ones.
+    """
+    scores = np.unique([score for group in groups for score in group.scores])
+    margin = 0.02 * (float(np.ptp(scores)) or max(abs(float(scores[0])), 1.0))
+    low, high = scores[0] - margin, scores[-1] + margin
+    return np.linspace(low, high, MOST_THRESHOLDS) if len(scores) > MOST_THRESHOLDS else np.array([low, *scores, high])
+
+
+def profile_of(group: Group, thresholds: np.ndarray) -> Profile:
+    """Returns the share of a group's runs above each threshold, with its 95 % intervals."""
+    return performance_profile([group.scores], thresholds)
