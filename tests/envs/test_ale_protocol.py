@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import asdict
 
 import pytest
 
@@ -32,6 +33,14 @@ def test_single_settings_change_a_preset_and_the_limit_is_that_of_the_section() 
         500,
         3,
     )
+
+
+def test_settings_know_the_protocol_that_results_carry() -> None:
+    said = EnvConfig(id="ALE/Pong-v5", kwargs={"protocol": "dqn", "noop_max": 7}).protocol
+    assert said == asdict(PROTOCOLS["dqn"]) | {"noop_max": 7, "frame_stack": 4}
+    limited = EnvConfig(id="MinAtar/Breakout-v1", kwargs={"sticky_action_prob": 0.0}, max_episode_steps=99).protocol
+    assert limited == {"sticky": 0.0, "difficulty_ramping": True, "actions": 3, "max_steps": 99}
+    assert EnvConfig(id="CartPole-v1").protocol == EnvConfig(id="CartPole-v1", backend="native").protocol == {}
 
 
 def test_an_id_implies_the_backend_and_four_pictures() -> None:

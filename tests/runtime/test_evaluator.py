@@ -165,3 +165,12 @@ def test_a_recorded_evaluation_equals_a_stepwise_one(deterministic: bool, monkey
     recorded = evaluate(policy, env, 40, seed=4, deterministic=deterministic)
     monkeypatch.setattr(NativeCollector, "recorded_block", NativeCollector.block)
     assert evaluate(policy, env, 40, seed=4, deterministic=deterministic) == recorded
+
+
+def test_a_share_of_the_actions_is_random_and_the_others_are_the_policys() -> None:
+    acted, again = [], []
+    for actions in (acted, again):
+        env = build(CountingEnv, "local", 4)
+        evaluate(FixedPolicy(), env, 400, seed=0, epsilon=0.5, watch=lambda steps: actions.append(steps.action))  # noqa: B023
+    assert 0.2 < torch.cat(acted).float().mean().item() < 0.3  # action 1: half of the random ones
+    assert torch.equal(torch.cat(acted), torch.cat(again))

@@ -13,9 +13,10 @@ from rl_training.api.env_source import env_from, needed_of, open_env
 from rl_training.config import ConfigError, RunConfig
 from rl_training.config.parsing import parse_flag, parse_seed, parse_steps
 from rl_training.config.run_config import can_be_built, evaluation_env
+from rl_training.config.score_protocol import describe_protocol
 from rl_training.config.sections import NO_ENV
 from rl_training.config.trust import OWN, Trust
-from rl_training.core import Box, Policy, Spec, Transition
+from rl_training.core import Box, Discrete, Policy, Spec, Transition
 from rl_training.core.outline import differing
 from rl_training.envs import EnvConfig, VectorEnv
 from rl_training.envs.filming import FilmedEnv, drawing_config
@@ -78,9 +79,40 @@ def evaluate_agent(
     chosen = parse_flag(deterministic, "deterministic")
     if watch is not None and not callable(watch):
         raise ConfigError(f"watch={watch!r} must be a function of the [time, env] steps")
-    policy, limit = agent.algorithm.policy, agent.config.evaluation.max_steps
-    with evaluation_envs(agent.config, agent.spec, agent.trust, env, num, policy) as envs:
-        return evaluate(policy, envs, num, seed=seed, deterministic=chosen, max_steps=limit, watch=watch)
+    with evaluation_envs(agent.config, agent.spec, agent.trust, env, num, agent.algorithm.policy) as envs:
+        return evaluate_in(envs, agent, env, num, deterministic=chosen, seed=seed, watch=watch)
+
+
+def evaluate_in(
+    envs: VectorEnv,
+    agent: Agent,
+    source: object,
+    num: int,
+    *,
+    deterministic: bool,
+    seed: int,
+    watch: Callable[[Transition], None] | None = None,
+) -> EvalResult:
+    """Runs `num` complete episodes in `envs`, opened from `source`, by the config's section `evaluation`.
+
+    The result says by which protocol.
+    """
+    settings = agent.config.evaluation
+    check_epsilon(agent.config, agent.spec)
+    result = evaluate(
+        agent.algorithm.policy,
+        envs,
+        num,
+        seed=seed,
+        deterministic=deterministic,
+        max_steps=settings.max_steps,
+        epsilon=settings.epsilon,
+        watch=watch,
+    )
+    changes, made = env_changes(source)
+    env = None if made is not None else evaluation_env(agent.config.evaluated_env, changes)
+    protocol = describe_protocol(settings, env, num_episodes=num, deterministic=deterministic)
+    return dataclasses.replace(result, protocol=protocol)
 
 
 @contextmanager
@@ -129,8 +161,10 @@ def evaluation_envs(
 def check_evaluation_env(config: RunConfig, spec: Spec) -> None:
     """Raises ConfigError if a run's separate evaluation environment does not have the spaces `spec`.
 
-    Opens one environment to look at it; does nothing if the config has no section evaluation.env.
+    Opens one environment to look at it, if the config has a section evaluation.env. Also raises ConfigError if
+    evaluation.epsilon has no discrete actions to draw from.
     """
+    check_epsilon(config, spec)
     settings = config.evaluated_env
     if not config.evaluation.env or not can_be_built(settings):
         return
@@ -141,6 +175,14 @@ def check_evaluation_env(config: RunConfig, spec: Spec) -> None:
         check_spaces(env.spec, spec, settings.id)
     finally:
         env.close()
+
+
+def check_epsilon(config: RunConfig, spec: Spec) -> None:
+    if config.evaluation.epsilon and not isinstance(spec.action, Discrete):
+        raise ConfigError(
+            f"evaluation.epsilon={config.evaluation.epsilon} draws from discrete actions, and the actions of this "
+            f"environment are {type(spec.action).__name__}: leave it out"
+        )
 
 
 def check_spaces(given: Spec, ours: Spec, env_id: str) -> None:

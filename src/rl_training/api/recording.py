@@ -7,14 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rl_training.api.evaluation_source import evaluation_envs
+from rl_training.api.evaluation_source import evaluate_in, evaluation_envs
 from rl_training.config import RunConfig
 from rl_training.config.parsing import parse_flag, parse_path, parse_seed, parse_steps, parse_value
 from rl_training.core.ranges import Positive
 from rl_training.envs.filming import FilmedEnv
 from rl_training.experiment.recording import RecordVideo
 from rl_training.experiment.video_file import check_video_path, video_file
-from rl_training.runtime import Callback, EvalResult, Streams, evaluate
+from rl_training.runtime import Callback, EvalResult, Streams
 
 if TYPE_CHECKING:
     from rl_training.api.agent import Agent
@@ -38,12 +38,11 @@ def record_agent(
     )
     speed = None if fps is None else parse_value(Positive, fps, "fps")
     assert speed is None or isinstance(speed, float)
-    policy, limit = agent.algorithm.policy, agent.config.evaluation.max_steps
-    with evaluation_envs(agent.config, agent.spec, agent.trust, env, num, policy, filmed=True) as film:
+    with evaluation_envs(agent.config, agent.spec, agent.trust, env, num, agent.algorithm.policy, filmed=True) as film:
         assert isinstance(film, FilmedEnv)
         with video_file(file, speed or film.render_fps) as video:
             film.show = video.add
-            return evaluate(policy, film, num, seed=seed, deterministic=chosen, max_steps=limit)
+            return evaluate_in(film, agent, env, num, deterministic=chosen, seed=seed)
 
 
 def bind_videos(agent: Agent, config: RunConfig, callbacks: list[Callback]) -> list[Callback]:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from rl_training.config.parsing import check_once, parse_value, to_plain
 from rl_training.core.arguments import ConfigError
-from rl_training.core.ranges import Count, Natural, Positive, PositiveShare, Real
+from rl_training.core.ranges import Count, Natural, Positive, PositiveShare, Real, Share
 from rl_training.core.schedule import Range
 from rl_training.envs import EnvConfig
 
@@ -95,6 +95,7 @@ class EvaluationConfig:
     episodes: Count = 10
     n_envs: Count | None = None  # None: 5; one per episode in a native environment
     deterministic: bool = True
+    epsilon: Share = 0.0  # of the actions that are drawn at random; of discrete ones
     max_steps: Count = 30_000  # of one episode; a longer one is an error
     video_interval: Natural = 0  # env steps between videos of one episode in the run directory; 0: none
     video_format: Literal["mp4", "gif"] = "mp4"  # mp4 needs the extra `video`

@@ -85,6 +85,12 @@ class EnvConfig:
         """
         return find_backend(self.backend).can
 
+    @property
+    def protocol(self) -> dict[str, object]:
+        """Returns the settings on which scores in this environment depend, as plain data; {} if the backend has none."""
+        backend = BACKENDS.find(self.backend)
+        return {} if backend is None or backend.protocol is None else backend.protocol(self)
+
 
 def make_env(
     config: EnvConfig, *, num_envs: int | None = None, device: torch.device | str = "cpu", start: int = 0

@@ -28,6 +28,11 @@ class NativeDynamics(ABC):
     info_names: tuple[str, ...] = ()  # of what `info` gives
     render_fps: float = 30  # pictures per second of a video
 
+    @property
+    def protocol(self) -> dict[str, object]:
+        """Returns the settings on which scores depend, as plain data, which results carry; {} by default."""
+        return {}
+
     @abstractmethod
     def initial(self, uniform: Tensor) -> Tensor:
         """Returns first states [num_envs, state size] made of uniform numbers in [0, 1), [num_envs, num_random]."""

@@ -23,6 +23,11 @@ def make_native(config: EnvConfig, num_envs: int, *, device: torch.device | str,
 
     Raises a ValueError if it names none.
     """
+    dynamics = build_dynamics(config)
+    return NativeEnv(dynamics, num_envs, max_episode_steps=config.max_episode_steps, device=device, start=start)
+
+
+def build_dynamics(config: EnvConfig) -> NativeDynamics:
     factory = NATIVE.get(config.id) or find_factory(config.id)
     if factory is None:
         raise ValueError(no_native_version(config))
@@ -33,7 +38,13 @@ def make_native(config: EnvConfig, num_envs: int, *, device: torch.device | str,
             f"env.id={config.id!r} returned {type(dynamics).__name__}: with backend='native' a factory must return a "
             "NativeDynamics"
         )
-    return NativeEnv(dynamics, num_envs, max_episode_steps=config.max_episode_steps, device=device, start=start)
+    return dynamics
+
+
+def describe_native(config: EnvConfig) -> dict[str, object]:
+    dynamics = build_dynamics(config)
+    limit = config.max_episode_steps or dynamics.max_episode_steps
+    return dynamics.protocol | {"max_steps": limit} if dynamics.protocol else {}
 
 
 def no_native_version(config: EnvConfig) -> str:
@@ -48,5 +59,6 @@ register_backend(
     make_native,
     owns=("MinAtar/",),
     check=check_native,
+    protocol=describe_native,
     can=Abilities(on_device=True, saves_state=True, time_limit=True),
 )

@@ -37,6 +37,7 @@ class TrainResult:
     eval_std_return: float | None
     eval_episodes: int
     eval_success_rate: float | None  # where the environment gives is_success
+    protocol: dict[str, object]  # of that evaluation: what its returns depend on besides the policy
     eval_info: dict[str, float]  # means of env.info_keys over the episodes of the last evaluation
     switch_return: float | None  # the last evaluation before the first env step, where data came first
     switch_dip: float | None  # by how much the lowest evaluation since fell below it
@@ -124,6 +125,7 @@ class Run:
             eval_std_return=last.std if last else None,
             eval_episodes=len(last.returns) if last else 0,
             eval_success_rate=last.success_rate if last else None,
+            protocol=last.protocol if last else {},
             eval_info={name: mean for name, mean in last.column_means.items() if name != SUCCESS} if last else {},
             switch_return=progress.switch_return,
             switch_dip=progress.switch_dip,

@@ -11,8 +11,10 @@ from statistics import NormalDist
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from rl_training.core import Policy, Transition
+from rl_training.core import Act, Policy, Transition, Tree, UniformPolicy
+from rl_training.core.policy import Memory
 from rl_training.envs import VectorEnv
 from rl_training.envs.episode_columns import SUCCESS
 from rl_training.runtime.collector import Episode
@@ -35,6 +37,7 @@ class EvalResult:
     lengths: tuple[int, ...]
     health: dict[str, float] = field(default_factory=dict)  # of value-based methods, at evaluations during training
     columns: dict[str, tuple[float | None, ...]] = field(default_factory=dict)  # what `info` said of each episode
+    protocol: dict[str, object] = field(default_factory=dict)  # what the returns depend on besides the policy
 
     @property
     def mean(self) -> float:
@@ -77,14 +80,16 @@ def evaluate(
     seed: int,
     deterministic: bool = True,
     max_steps: int = MAX_STEPS,
+    epsilon: float = 0.0,
     watch: Callable[[Transition], None] | None = None,
 ) -> EvalResult:
     """Runs `num_episodes` complete episodes, spread evenly over the environments so that short ones are not favoured.
 
     Raises ValueError if an episode takes more than `max_steps` steps, and NonFiniteError if an observation or reward is
-    not finite. Random numbers come from `seed`, and the process's own are restored. `watch` is called with every chunk
-    of [time, env] steps, in order.
+    not finite. Random numbers come from `seed`, and the process's own are restored. A share `epsilon` of the actions is
+    uniformly random. `watch` is called with every chunk of [time, env] steps, in order.
     """
+    policy = RandomAtTimes(policy, epsilon) if epsilon else policy
     quota = [num_episodes // env.num_envs + (index < num_episodes % env.num_envs) for index in range(env.num_envs)]
     devices = [d for d in {env.device, policy.device} if d.type == "cuda"]
     with torch.random.fork_rng(devices=devices):
@@ -106,6 +111,27 @@ def evaluate(
     names = dict.fromkeys(name for episode in kept for name in episode.columns)
     columns = {name: tuple(e.columns.get(name) for e in kept) for name in names}
     return EvalResult(tuple(e.ret for e in kept), tuple(e.length for e in kept), columns=columns)
+
+
+class RandomAtTimes(Policy):
+    """A policy that takes a uniformly random allowed action with the chance `epsilon`, else that of another policy."""
+
+    def __init__(self, policy: Policy, epsilon: float) -> None:
+        super().__init__(policy.spec)
+        self.policy, self.random, self.epsilon = policy, UniformPolicy(policy.spec), epsilon
+
+    @property
+    def device(self) -> torch.device:
+        return self.policy.device
+
+    def initial_memory(self, num: int) -> Memory:
+        return self.policy.initial_memory(num)
+
+    def act(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = True) -> Act:
+        act = self.policy.act(obs, memory, first, explore=explore)
+        drawn = self.random.act(obs).action
+        chosen = torch.rand(len(drawn), device=drawn.device) < self.epsilon
+        return act._replace(action=torch.where(chosen, drawn, act.action))
 
 
 def wilson_interval(rate: float, num: int, level: float = 0.95) -> tuple[float, float]:

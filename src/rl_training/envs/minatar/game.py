@@ -55,6 +55,14 @@ class MinAtarGame(RandomDynamics):
         self.spec = Spec(Box(shape, (0.0,) * size, (1.0,) * size, "uint8"), Discrete(len(self.actions)))
 
     @property
+    def protocol(self) -> dict[str, object]:
+        return {
+            "sticky": self.sticky_action_prob,
+            "difficulty_ramping": self.ramping,
+            "actions": len(self.actions),
+        }
+
+    @property
     def num_step_random(self) -> int:  # pyrefly: ignore  (of each game, and never set)
         return 1 + self.num_chances
 
