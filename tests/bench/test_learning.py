@@ -51,7 +51,7 @@ def test_every_cell_has_a_preset_and_a_valid_config() -> None:
         assert cell.preset in list_presets()
         config = learning.frozen_config(name, seed=3)
         assert config.training.seed == 3
-        assert config.evaluation.episodes == 10
+        assert config.evaluation.episodes == cell.episodes
     assert set(BASELINES) <= set(LEARNING)
     for peer in learning.LEARNING_PEERS:
         assert set(read_json(SCRIPTS / f"{peer}_learn.json")) <= set(LEARNING)
@@ -92,6 +92,7 @@ def test_a_run_is_stored_once_and_skipped_when_it_is_there(tmp_path: Path, monke
     assert stored["score"] == pytest.approx(statistics.fmean(mean for _, mean in stored["evaluations"][-10:]))
     assert (stored["config"]["training"]["seed"], stored["total_timesteps"]) == (1, 640)
     assert stored["metadata"]["hardware"]["cores"] > 0
+    assert stored["protocol"] == {"episodes": 10, "deterministic": True, "epsilon": 0.0, "max_steps": 30_000, "env": {}}
     before = file.stat().st_mtime_ns
     learning.run_one("short", 1, tmp_path, say=said.append)
     assert file.stat().st_mtime_ns == before
@@ -264,3 +265,32 @@ def test_the_report_is_one_page_that_needs_nothing_else(tmp_path: Path, capsys) 
 def test_nothing_stored_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="holds no results: run `rl-training bench speed`"):
         write_report(tmp_path, tmp_path / "report.html")
+
+
+STICKY = {"episodes": 10, "env": {"sticky": 0.25, "max_steps": 27_000}}
+STEADY = {"episodes": 10, "env": {"sticky": 0.0, "max_steps": 27_000}}
+
+
+def test_cells_with_unlike_protocols_are_not_compared_and_a_sentence_says_why(tmp_path: Path) -> None:
+    store(tmp_path, "ppo-pendulum", [1.0, 2.0], protocol=STICKY)
+    store(tmp_path, "ppo-pendulum-sb3", [1.0, 2.0], protocol=STEADY)
+    summary = summarise(tmp_path, ["ppo-pendulum"])
+    assert summary.found == []
+    said = "ppo-pendulum is not compared with ppo-pendulum-sb3, whose protocol is unlike: env.sticky 0.25 and 0.0."
+    assert said in summary.markdown()
+    assert summary.to_json()["refused"] == [said]
+
+
+def test_cells_of_the_same_protocol_or_without_one_are_compared(tmp_path: Path) -> None:
+    for folder, ours, other in (("same", STICKY, STICKY), ("older", {"episodes": 10, "env": {}}, {})):
+        store(tmp_path / folder, "ppo-pendulum", [1.0, 2.0], protocol=ours)
+        store(tmp_path / folder, "ppo-pendulum-sb3", [1.0, 2.0], protocol=other)
+        summary = summarise(tmp_path / folder, ["ppo-pendulum"])
+        assert (len(summary.found), summary.refused) == (1, [])
+
+
+def test_seeds_of_unlike_protocols_have_no_mean(tmp_path: Path) -> None:
+    store(tmp_path, "ppo-pendulum", [1.0, 2.0], protocol=STICKY)
+    (tmp_path / "ppo-pendulum" / "seed2.json").write_text(json.dumps(record(3.0) | {"protocol": STEADY, "seed": 2}))
+    with pytest.raises(ValueError, match=r"ppo-pendulum have unlike protocols .*env.sticky 0.25 and 0.0"):
+        summarise(tmp_path, ["ppo-pendulum"])

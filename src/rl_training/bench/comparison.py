@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rl_training.bench.records import read_cell, scores_of
+from rl_training.config.score_protocol import unlike
 from rl_training.evaluation import Improvement, holm, probability_of_improvement
 
 PLAIN = "dqn-cartpole-100k"
@@ -48,13 +49,31 @@ def compare(folder: Path, ours: str, other: str, limit: float) -> Comparison:
 def comparisons(folder: Path, names: list[str]) -> list[Comparison]:
     """Returns comparisons of benchmark cells: NAME with another library's NAME-sb3, and variants of DQN with DQN.
 
-    Both cells must be in `names`; pairs are left out if one has fewer than two seeds in `folder`.
+    Both cells must be in `names`; pairs are left out if one has fewer than two seeds in `folder`, or if their protocols
+    are unlike.
     """
+    return [compare(folder, *pair) for pair in pairs_of(folder, names) if why_unlike(folder, *pair[:2]) is None]
+
+
+def refusals(folder: Path, names: list[str]) -> list[str]:
+    """Returns a sentence for each pair of cells that `comparisons` leaves out because their protocols are unlike."""
+    found = [why_unlike(folder, ours, other) for ours, other, _ in pairs_of(folder, names)]
+    return [sentence for sentence in found if sentence is not None]
+
+
+def why_unlike(folder: Path, ours: str, other: str) -> str | None:
+    first, second = (read_cell(folder, name)[0].get("protocol", {}) for name in (ours, other))
+    differences = unlike(first, second)
+    if not differences:
+        return None
+    return f"{ours} is not compared with {other}, whose protocol is unlike: {'; '.join(differences)}."
+
+
+def pairs_of(folder: Path, names: list[str]) -> list[tuple[str, str, float]]:
     pairs = [(name, f"{name}-sb3", 2.0) for name in names if f"{name}-sb3" in names]
     variants = [name for name in names if name.endswith("-cartpole-100k") and name != PLAIN]
     pairs += [(name, PLAIN, 2.33) for name in variants]
-    enough = [pair for pair in pairs if all(len(read_cell(folder, name)) > 1 for name in pair[:2])]
-    return [compare(folder, *pair) for pair in enough]
+    return [pair for pair in pairs if all(len(read_cell(folder, name)) > 1 for name in pair[:2])]
 
 
 def better(found: list[Comparison]) -> list[bool]:

@@ -3,7 +3,7 @@
 A score is the mean of the last 10 evaluations: 10 deterministic episodes each, on environments of their own, at every
 20th of the budget. Where the reference is a curve's value at a step, it is the evaluation at that step. It is the mean
 of returns or, in tasks with goals, the share of successes. The mean return of the last 100 training episodes stands beside
-it, because CleanRL's reference numbers are training returns.
+it, because CleanRL's reference numbers are training returns. A record carries the protocol of its evaluations.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from rl_training.api import Agent
-from rl_training.bench.learning_cells import LEARNING, LEARNING_SUITES
+from rl_training.bench.learning_cells import LEARNING, LEARNING_SUITES, LearningCell
 from rl_training.bench.peer_environments import SCRIPTS, PeerUnavailableError, find_python
 from rl_training.bench.records import read_json, seed_file
 from rl_training.config import RunConfig, load_config_values
@@ -30,16 +30,29 @@ LEARNING_PEERS = ("sb3",)  # those with programs and settings for cells of ours
 
 
 class Evaluations(Callback):
-    """A callback that stores the step and mean return of every evaluation, and the success rate if there is one."""
+    """A callback that stores the step and mean return of every evaluation, and the success rate if there is one.
+
+    It also stores their protocol.
+    """
 
     def __init__(self) -> None:
+        self.protocol: dict[str, object] = {}
         self.rows: list[tuple[int, float]] = []
         self.successes: list[tuple[int, float]] = []  # where the environment says which episodes succeed
 
     def on_evaluation(self, trainer: Trainer, result: EvalResult) -> None:
         self.rows.append((trainer.progress.timesteps, result.mean))
+        self.protocol = result.protocol
         if result.success_rate is not None:
             self.successes.append((trainer.progress.timesteps, result.success_rate))
+
+    def score(self, cell: LearningCell, training: float | None) -> float:
+        """Returns a run's score by the rule of its cell; `training` is the mean return of its last 100 episodes."""
+        if cell.of == "training":
+            assert training is not None
+            return training
+        counted = self.rows if cell.of == "return" else self.successes
+        return statistics.fmean(mean for _, mean in counted[-cell.last :])
 
 
 def choose_cells(suite: str, cells: Sequence[str]) -> list[str]:
@@ -68,15 +81,19 @@ def parse_seeds(text: str) -> list[int]:
 def frozen_config(name: str, seed: int, settings: Sequence[str] = ()) -> RunConfig:
     """Returns the config of a benchmark cell: its preset, the cell's overrides, then `settings`.
 
-    A setting is text such as "algorithm.gamma=0.9". All cells get the same evaluations: 10 episodes, at every 20th of
-    the budget.
+    A setting is text such as "algorithm.gamma=0.9". Evaluations are at every 20th of the budget, of 10 episodes unless
+    the cell names another number.
     """
     cell = LEARNING[name]
     values = load_config_values(cell.preset)
     for assignment in (*cell.overrides, *settings):
         values = override(values, assignment)
     total = RunConfig.from_mapping(values).training.horizon
-    for assignment in (f"training.seed={seed}", f"evaluation.interval={total // 20}", "evaluation.episodes=10"):
+    for assignment in (
+        f"training.seed={seed}",
+        f"evaluation.interval={total // 20}",
+        f"evaluation.episodes={cell.episodes}",
+    ):
         values = apply_override(values, assignment)
     return RunConfig.from_mapping(values)
 
@@ -97,7 +114,7 @@ def run_one(
     target = seed_file(folder, name, seed)
     if target.exists():
         return
-    last, of = LEARNING[name].last, LEARNING[name].of
+    cell = LEARNING[name]
     agent = Agent(frozen_config(name, seed, settings))
     evaluations = Evaluations()
     start = time.perf_counter()
@@ -108,12 +125,11 @@ def run_one(
     record = {
         "cell": name,
         "seed": seed,
-        "score": statistics.fmean(
-            mean for _, mean in (evaluations.rows if of == "return" else evaluations.successes)[-last:]
-        ),
+        "score": evaluations.score(cell, training),
+        "protocol": evaluations.protocol,
         "best_evaluation": max(mean for _, mean in evaluations.rows),
         "training_return_last_100": training,
-        "evaluations_counted": last,
+        "evaluations_counted": cell.last,
         "evaluations": evaluations.rows,
         **({"successes": evaluations.successes} if evaluations.successes else {}),
         "total_timesteps": result.total_timesteps,

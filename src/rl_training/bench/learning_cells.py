@@ -15,7 +15,8 @@ class LearningCell:
     reference: str
     overrides: tuple[str, ...] = field(default=())
     last: int = 10  # evaluations that count
-    of: Literal["return", "success"] = "return"  # what the score is the mean of
+    of: Literal["return", "success", "training"] = "return"  # what the score is the mean of
+    episodes: int = 10  # of one evaluation
 
 
 THREE_HUNDRED_K = "training.total_timesteps=300000"

@@ -7,6 +7,8 @@ import math
 import statistics
 from pathlib import Path
 
+from rl_training.config.score_protocol import unlike
+
 Record = dict  # of one run
 
 
@@ -31,6 +33,17 @@ def read_cell(folder: Path, cell: str) -> list[Record]:
 
 def stored_cells(folder: Path) -> list[str]:
     return sorted({path.parent.name for path in folder.glob("*/seed*.json")}) if folder.is_dir() else []
+
+
+def check_one_protocol(cell: str, records: list[Record]) -> None:
+    """Raises ValueError if the stored runs of a benchmark cell were scored by unlike protocols."""
+    for record in records[1:]:
+        differences = unlike(records[0].get("protocol", {}), record.get("protocol", {}))
+        if differences:
+            raise ValueError(
+                f"the runs of {cell} have unlike protocols and no common mean: {'; '.join(differences)} (seeds "
+                f"{records[0].get('seed')} and {record.get('seed')}): run one of them again, or move it to another folder"
+            )
 
 
 def scores_of(records: list[Record]) -> list[float]:

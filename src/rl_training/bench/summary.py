@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from rl_training.bench.aggregate import Aggregate, aggregate
-from rl_training.bench.comparison import Comparison, better, comparisons
+from rl_training.bench.comparison import Comparison, better, comparisons, refusals
 from rl_training.bench.drift import drift
 from rl_training.bench.gates import Verdict, judge, normalised, power_note
-from rl_training.bench.records import read_cell, stored_cells
+from rl_training.bench.records import check_one_protocol, read_cell, stored_cells
 from rl_training.bench.tables import verdict_table
 from rl_training.evaluation.report import finite
 from rl_training.experiment.run_directory import write_atomically
@@ -25,6 +25,7 @@ class Summary:
     missing: list[str]  # cells without a run
     changed: dict[str, list[str]]  # cells with runs of other settings than they have now
     found: list[Comparison]
+    refused: list[str]  # sentences on cells whose protocols are unlike
     claims: list[bool]  # which comparisons show that ours is better
     aggregate: Aggregate | None  # of all cells that have a floor and a published mean or a gate
 
@@ -41,6 +42,7 @@ class Summary:
             lines.append(power_note(min(v.seeds for v in self.verdicts), len(self.verdicts)))
         for cell, settings in self.changed.items():
             lines.append(f"{cell} has runs with other settings than it has now: {'; '.join(settings)}.")
+        lines += self.refused
         if self.missing:
             lines.append(f"No runs yet: {', '.join(self.missing)}.")
         return lines
@@ -62,6 +64,7 @@ class Summary:
             "missing": self.missing,
             "changed": self.changed,
             "comparisons": found,
+            "refused": self.refused,
             "aggregate": self.aggregate and asdict(self.aggregate) | {"profile": self.aggregate.profile._asdict()},
             "notes": self.notes,
         }
@@ -76,6 +79,8 @@ def summarise(folder: Path, cells: Sequence[str]) -> Summary:
     present = [name for name in cells if name in stored]
     records = {name: read_cell(folder, name) for name in present}
     peers = [name for name in stored if name.removesuffix("-sb3") in present and name not in present]
+    for name in [*present, *peers]:
+        check_one_protocol(name, read_cell(folder, name))
     found = comparisons(folder, [*present, *peers])
     scales = [scores for name in present if (scores := normalised(name, records[name])) is not None]
     return Summary(
@@ -83,6 +88,7 @@ def summarise(folder: Path, cells: Sequence[str]) -> Summary:
         missing=[name for name in cells if name not in stored],
         changed={name: settings for name in present if (settings := drift(name, records[name]))},
         found=found,
+        refused=refusals(folder, [*present, *peers]),
         claims=better(found),
         aggregate=aggregate(scales),
     )
