@@ -30,6 +30,7 @@ HOMES = {
     "make_data_like": "api",
     "runs": "experiment",
     "tune": "tuning",
+    "write_report": "experiment",
 }
 SUBPACKAGES = ("algorithms", "core", "data", "envs", "evaluation", "extending", "functional", "models", "runtime")
 

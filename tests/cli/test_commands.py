@@ -225,6 +225,8 @@ def test_seeds_are_summarised(folder):
     assert "mean 10.5, IQM 10.5, 95 % bootstrap interval 10.5 to 10.5" in done.stdout
     assert (folder / "runs/many/learning_curves.png").read_bytes().startswith(b"\x89PNG")
     assert f"learning curves: {(folder / 'runs/many/learning_curves.png').resolve()}" in done.stdout
+    assert done.stdout.endswith(f"report: {(folder / 'runs/many/report.html').resolve()}\n")
+    assert "3 runs in 1 group with 3 seeds; 3 finished." in (folder / "runs/many/report.html").read_text()
     for seed in (1, 2, 3):
         rows = read_jsonl(folder / f"runs/many/seed{seed}/episodes.jsonl")
         mine = [(row["length"], row["return"]) for row in rows if row["env"] == 0]

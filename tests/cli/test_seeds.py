@@ -12,6 +12,7 @@ import gymnasium as gym
 import pytest
 
 from rl_training.cli import main
+from rl_training.cli.seeds import beside
 
 CONFIG = f"""
 algorithm: {{name: ppo, n_steps: 16, batch_size: 16, n_epochs: 1}}
@@ -111,3 +112,8 @@ def test_an_empty_run_dir_is_refused(folder, monkeypatch, capsys) -> None:
         assert main(["train", "my.yaml", "--run-dir", "", *flags]) == 2
         assert capsys.readouterr().err == "error: --run-dir is empty: name a folder, or leave the flag out\n"
     assert [path.name for path in folder.iterdir()] == ["my.yaml"]
+
+
+def test_the_report_of_seeds_without_a_folder_stands_next_to_them() -> None:
+    first = Path("runs/ppo/CartPole-v1/20261119-010312-seed3")
+    assert beside(first) == Path("runs/ppo/CartPole-v1/20261119-010312-report.html")

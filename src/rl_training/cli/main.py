@@ -27,6 +27,7 @@ COMMANDS = {  # module and function of each command; a module is imported when o
     "config": "config_commands.config",
     "data": "data_commands.data",
     "ope": "ope_command.ope",
+    "report": "report_commands.report",
     "bench": "bench_commands.bench",
     "doctor": "doctor.doctor",
 }
@@ -63,6 +64,7 @@ def build_parser() -> argparse.ArgumentParser:
             "ope", help="estimate from a dataset what a trained policy is worth, without an environment"
         )
     )
+    add_reports(commands)
     add_bench(
         commands.add_parser(
             "bench", help="measure speed compared with other libraries, and learning compared with gates"
@@ -197,6 +199,12 @@ def add_ope(ope: argparse.ArgumentParser) -> None:
     )
     ope.add_argument("--json", action="store_true")
     add_trust(ope)
+
+
+def add_reports(commands: argparse._SubParsersAction) -> None:
+    report = commands.add_parser("report", help="show runs, and compare groups of seeds, on one HTML page")
+    report.add_argument("runs", nargs="+", type=expanduser, metavar="RUN", help="run directory, or a folder of them")
+    report.add_argument("--out", type=expanduser, default="report.html", help="file to write")
 
 
 def add_data(data: argparse.ArgumentParser) -> None:

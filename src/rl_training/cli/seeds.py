@@ -18,6 +18,7 @@ from rl_training.config.trust import Trust
 from rl_training.evaluation import bootstrap_interval, iqm
 from rl_training.experiment import RunDirectory
 from rl_training.experiment.curve import draw_seeds
+from rl_training.experiment.report import write_report
 from rl_training.experiment.run_directory import result_of, write_atomically
 
 PLANNED = "seeds.json"  # the config of every seed that was asked for, so that those not begun can be started
@@ -65,7 +66,7 @@ def train_seeds(values: dict, options: argparse.Namespace) -> int:
             report(result, agent, whole)
             say_what_is_missing(seeds[len(scores) :], whole)
             return 0
-    summarise(seeds, scores, whole)
+    summarise({config.training.seed: run_dir for config, run_dir in plans}, scores, whole)
     return 0
 
 
@@ -126,7 +127,7 @@ def resume_seeds(whole: Path, options: argparse.Namespace) -> int:
                 return 0
             result = result_of(run_dir)
         scores.append(result.get("eval_mean_return"))
-    summarise(seeds, scores, whole)
+    summarise({seed: whole / f"seed{seed}" for seed in seeds}, scores, whole)
     return 0
 
 
@@ -141,14 +142,28 @@ def begin(values: dict, run_dir: Path, options: argparse.Namespace) -> Agent:
     return Agent(config, run_dir=run_dir)
 
 
-def summarise(seeds: list[int], given: list[float | None], folder: Path | None) -> None:
+def summarise(runs: dict[int, Path], given: list[float | None], folder: Path | None) -> None:
+    """Prints the scores of all runs, given by seed, and their statistics; writes and names a report about the runs.
+
+    With the `folder` that holds them, also writes a picture and `summary.json` there.
+    """
     if folder is not None:
-        runs = {seed: folder / f"seed{seed}" for seed in seeds}
-        config = RunDirectory.open(runs[seeds[0]]).config()
-        picture = draw_seeds(
-            runs, folder / "learning_curves.png", f"{config.name} on {config.env.id}, {len(seeds)} seeds"
-        )
+        config = RunDirectory.open(next(iter(runs.values()))).config()
+        title = f"{config.name} on {config.env.id}, {len(runs)} seeds"
+        picture = draw_seeds(runs, folder / "learning_curves.png", title)
         print(f"learning curves: {picture}" if picture else "learning curves: no episode has ended yet")
+    say_statistics(list(runs), given, folder)
+    print(
+        f"report: {write_report(runs.values(), folder / 'report.html' if folder else beside(next(iter(runs.values()))))}"
+    )
+
+
+def beside(run_dir: Path) -> Path:
+    """Returns the file of a report about seeds in directories of their own, next to that of the first."""
+    return run_dir.with_name(f"{run_dir.name.partition('-seed')[0]}-report.html")
+
+
+def say_statistics(seeds: list[int], given: list[float | None], folder: Path | None) -> None:
     scores = [score for score in given if score is not None]
     if len(scores) < len(given):
         print("not every seed was evaluated: no summary")

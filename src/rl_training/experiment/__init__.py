@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from rl_training.experiment.checkpoint import Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
     from rl_training.experiment.find_runs import runs
     from rl_training.experiment.recording import RecordVideo
+    from rl_training.experiment.report import write_report
     from rl_training.experiment.run_directory import RunDirectory, find_checkpoint
     from rl_training.experiment.run_record import RunRecord
 
@@ -23,6 +24,7 @@ HOMES = {
     "load_checkpoint": "checkpoint",
     "runs": "find_runs",
     "save_checkpoint": "checkpoint",
+    "write_report": "report",
 }
 
 __all__ = [
@@ -35,6 +37,7 @@ __all__ = [
     "load_checkpoint",
     "runs",
     "save_checkpoint",
+    "write_report",
 ]
 
 

@@ -85,7 +85,7 @@ def test_learning_curves_say_their_numbers_and_how_many_seeds(tmp_path: Path, se
 def test_one_run_has_intervals_over_episodes_and_no_comparison(tmp_path: Path, seeds: list[Path]) -> None:
     body = body_of(write_report(seeds[0], tmp_path / "r.html"))
     assert headings(body) == ["Results", "Learning curves", "Training", "Settings", "Runs"]
-    assert "One run: nothing here says how much the seed matters." in text_of(body.find("header"))
+    assert "One run with seed 0; finished. Nothing here says how much the seed matters" in text_of(body.find("header"))
     assert "interval over the episodes of an evaluation" in text_of(section(body, "curves"))
     assert "100 100 one seed" in text_of(section(body, "results"))
     training = text_of(section(body, "training"))

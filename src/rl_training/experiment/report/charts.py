@@ -163,7 +163,8 @@ def swatch(group: int) -> Html:
 
 def svg(frame: Frame, label: str, parts: Sequence[str]) -> Html:
     box = f"0 0 {frame.width} {frame.height}"
-    return element("svg", *parts, class_="chart", viewBox=box, role="img", aria_label=label)
+    look = "chart" if frame.width < 500 else "chart big"
+    return element("svg", *parts, class_=look, viewBox=box, role="img", aria_label=label)
 
 
 def dashes(group: int) -> str | None:

@@ -186,15 +186,14 @@ def page_parts(groups: Sequence[Group], sections: Sequence[Section], problems: S
     runs = [run for group in groups for run in group.runs]
     states = Counter(run.record.status for run in runs)
     sizes = sorted({len(group.runs) for group in groups})
-    seeds = plural(sizes[0], "seed") if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} seeds"
+    seeds = plural(sizes[0], "seed") if len(sizes) == 1 else f"{sizes[0]} to {plural(sizes[-1], 'seed')}"
     each = f"{plural(len(groups), 'group')} with {seeds}{' each' if len(groups) > 1 else ''}"
     state = ", ".join(f"{count} {status}" for status, count in states.items())
     lead = f"{plural(len(runs), 'run')} in {each}; {state}."
-    rule = (
-        "Runs whose configs differ in the seed alone form a group."
-        if len(runs) > 1
-        else "One run: nothing here says how much the seed matters."
-    )
+    rule = "Runs whose configs differ in the seed alone form a group."
+    if len(runs) == 1:
+        lead = f"One run with seed {runs[0].seed}; {runs[0].record.status}."
+        rule = "Nothing here says how much the seed matters: one run cannot."
     links = element(
         "nav", *(element("a", section.heading, href=f"#{section.key}") for section in sections), aria_label="Sections"
     )

@@ -33,7 +33,7 @@ figcaption {{ font-weight: 600; font-size: 14px; margin: 0 0 4px 4px }} figcapti
 .few figure {{ margin: 0; padding: 8px 8px 2px }} .few figcaption {{ font-size: 13px }}
 .legend {{ display: flex; flex-wrap: wrap; gap: 2px 18px; list-style: none; margin: 8px 0; padding: 0; font-size: 14px }}
 .swatch {{ vertical-align: -1px; margin-right: 7px }}
-svg.chart {{ display: block; width: 100%; height: auto }}
+figure {{ overflow-x: auto }} svg.chart {{ display: block; width: 100%; height: auto }} svg.big {{ min-width: 620px }}
 svg text {{ fill: var(--soft); font: 11.5px system-ui, sans-serif }} .few svg text {{ font-size: 12px }}
 svg .x {{ text-anchor: middle }} svg .y {{ text-anchor: end }} svg .row {{ fill: var(--ink); font-size: 13px }}
 .grid {{ stroke: var(--grid) }} .axis {{ stroke: var(--soft) }}
