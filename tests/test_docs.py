@@ -39,6 +39,7 @@ EXECUTED = (  # the README is run by test_readme.py
     "docs/stability.md",
     "docs/scope.md",
     "docs/watching.md",
+    "docs/report.md",
     "docs/platforms.md",
     "docs/datasets.md",
     "docs/algorithms/index.md",
