@@ -27,11 +27,13 @@ SURFACE = {
         DiscreteBCQConfig DiscreteCQLConfig DiscreteIQLConfig DiscreteSACConfig DoubleDQNConfig DuelingDQNConfig
         IMPALAConfig IQLConfig IQNConfig NStepDQNConfig NoisyDQNConfig PPOConfig PQNConfig PrioritizedDQNConfig
         QRDQNConfig REDQConfig RLPDConfig RainbowDQNConfig ReBRACConfig RecurrentPPOConfig SACConfig TD3BCConfig
-        TD3Config TQCConfig TRPOConfig""",
+        TD3Config TQCConfig TRPOConfig
+        IPPO IPPOConfig IndependentQ IndependentQConfig MAPPO MAPPOConfig QMIX QMIXConfig VDN VDNConfig""",
     "rl_training.core": """ALONE Absent Act ActionConverter Adam Algorithm AlgorithmConfig BatchT Box Column Decision Dict
         Discrete ExperienceKind Groups Leaf Loss Metrics MultiBinary MultiDiscrete Needs ObservationConverter Optimizer Pass Periodic
         Policy RAdam RMSprop Ranks RolloutBatch Rows Schedule Scheduled Space Spec Step StepBatch Supply Transition Tree
-        UniformPolicy Weighted owned register tree_leaves tree_map""",
+        UniformPolicy Weighted owned register tree_leaves tree_map
+        AgentGroup TeamSpec""",
     "rl_training.functional": """Bernoulli Categorical DiagGaussian Distribution ENDED MultiCategorical NStepReturn
         RunningMoments SquashedGaussian TERMINATED VTrace advantage_weights approx_kl clip_fraction clipped_surrogate
         clipped_value_loss conjugate_gradient conservative_gap detach discounted_returns expectile_loss
@@ -53,9 +55,12 @@ SURFACE = {
         PrioritizedDQN PrioritizedDQNConfig QRDQN QRDQNConfig REDQ REDQConfig RLPD RLPDConfig RainbowDQN
         RainbowDQNConfig ReBRAC ReBRACAlgorithm ReBRACConfig RecurrentPPO RecurrentPPOAlgorithm RecurrentPPOConfig SAC
         SACAlgorithm SACConfig TD3 TD3Algorithm TD3BC TD3BCAlgorithm TD3BCConfig TD3Config TQC TQCAlgorithm TQCConfig
-        TRPO TRPOAlgorithm TRPOConfig""",
+        TRPO TRPOAlgorithm TRPOConfig
+        IPPO IPPOAlgorithm IPPOConfig IndependentQ IndependentQAlgorithm
+        IndependentQConfig MAPPO MAPPOAlgorithm MAPPOConfig QMIX QMIXAlgorithm QMIXConfig VDN VDNAlgorithm VDNConfig""",
     "rl_training.envs": """Abilities BACKENDS EnvConfig EnvStep GoalDynamics GymnasiumEnv Lesson LocalEnv NATIVE NativeDynamics
-        NativeEnv RandomDynamics VectorEnv WrapperConfig check make_env register_backend register_native""",
+        NativeEnv RandomDynamics VectorEnv WrapperConfig check make_env register_backend register_native
+        NativeTeamEnv TeamDynamics TeamStep""",
     "rl_training.data": """Dataset DatasetError Episodes Finding Moments NStep NextAction Provenance ReferenceScore
         Statistics convert info lint""",
     "rl_training.experience": """StoreContext Experience ExperienceSettings HindsightSettings LoggedSteps Mixture Replay
@@ -77,7 +82,8 @@ SURFACE = {
         runs save_checkpoint write_report""",
     "rl_training.api": """A2C APPO AWAC Agent BC BCQ BEAR C51 CQL CalQL CrossQ DDPG DQN DiscreteBCQ DiscreteCQL
         DiscreteIQL DiscreteSAC DoubleDQN DuelingDQN IMPALA IQL IQN NStepDQN NoisyDQN PPO PQN PrioritizedDQN QRDQN REDQ
-        RLPD RainbowDQN ReBRAC RecurrentPPO SAC TD3 TD3BC TQC TRPO TrainResult load make_data make_data_like""",
+        RLPD RainbowDQN ReBRAC RecurrentPPO SAC TD3 TD3BC TQC TRPO TrainResult load make_data make_data_like
+        IPPO IndependentQ MAPPO QMIX VDN""",
     "rl_training.bench": """LEARNING LEARNING_SUITES LearningCell OptionCell SPEED SPEED_SUITES SpeedCell""",
     "rl_training.tuning": "TuneResult tune",
     "rl_training.cli": "main",

@@ -11,6 +11,7 @@ from rl_training.core.registry import register
 from rl_training.core.renamed import find_renamed
 from rl_training.core.schedule import Schedule, Scheduled
 from rl_training.core.spaces import Box, Dict, Discrete, Groups, Leaf, MultiBinary, MultiDiscrete, Space, Spec
+from rl_training.core.teams import AgentGroup, TeamSpec
 from rl_training.core.tree import Tree, owned, tree_leaves, tree_map
 from rl_training.core.types import (
     BatchT,
@@ -31,6 +32,7 @@ __all__ = [
     "Act",
     "ActionConverter",
     "Adam",
+    "AgentGroup",
     "Algorithm",
     "AlgorithmConfig",
     "BatchT",
@@ -64,6 +66,7 @@ __all__ = [
     "Step",
     "StepBatch",
     "Supply",
+    "TeamSpec",
     "Transition",
     "Tree",
     "UniformPolicy",

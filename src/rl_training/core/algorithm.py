@@ -59,6 +59,7 @@ class Algorithm(nn.Module, ABC, Generic[ConfigT, BatchT]):
     """
 
     critic_apart: ClassVar[bool] = False  # True: its critic may see other observations than its policy
+    teams: ClassVar[bool] = False  # True: its environments have several agents
     corrects_lag: ClassVar[bool] = False  # True: it learns from rollouts of an older policy as from its own
     why_not_shared: ClassVar[str | None] = None  # what keeps a batch from being shared by ranks; None: nothing does
     fixed_shapes: bool = False  # True: `prepare` is recorded as a CUDA graph, so shapes must not depend on values

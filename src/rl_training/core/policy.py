@@ -19,8 +19,8 @@ Memory = tuple[Tensor, ...]  # what a recurrent policy carries from step to step
 class Act(NamedTuple):
     """A policy's choice, one row per environment: actions in its own units, log-probabilities, and new memory."""
 
-    action: Tensor
-    log_prob: Tensor  # of the action under the policy as it acted
+    action: Tensor  # of a team, a dict with a tensor [env, agents, ...] per group
+    log_prob: Tensor  # of the action under the policy as it acted; of a team [env, agents]
     memory: Memory = ()
 
 

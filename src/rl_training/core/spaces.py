@@ -191,4 +191,9 @@ class Spec:
         known = obs.spaces if isinstance(obs, Dict) else {}
         if any(key not in known for keys in groups.values() for key in keys):
             raise TypeError(f"{record['groups']} names keys that are not observed")
-        return cls(obs, action, Groups(**groups))
+        spec = cls(obs, action, Groups(**groups))
+        if "team" not in record:
+            return spec
+        from rl_training.core.teams import TeamSpec
+
+        return TeamSpec.read(spec, record["team"])

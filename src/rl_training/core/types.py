@@ -17,9 +17,9 @@ class Transition(NamedTuple):
     """A step of an environment, or a batch of steps whose fields have the same leading dimensions."""
 
     obs: Tree
-    action: Tensor
-    log_prob: Tensor  # of `action` under the policy that took it
-    reward: Tensor
+    action: Tensor  # of a team, a dict with a tensor [..., agents] per group
+    log_prob: Tensor  # of `action` under the policy that took it; of a team [..., agents]
+    reward: Tensor  # of a team, what it earns together
     next_obs: Tree  # the true successor, also at the end of an episode
     terminated: Tensor  # no value after this step: do not bootstrap
     truncated: Tensor  # the episode was cut here: bootstrap from next_obs
@@ -38,7 +38,7 @@ class Column(NamedTuple):
     dtype: torch.dtype = torch.float32
     # policy: what the acting policy gave (log_prob, first, memory0 ...), or the data say it gave.
     # episode: follows from later steps (next_action, return_to_go, steps_left); shape and type are its own.
-    # env: what a dataset has besides (its extras).
+    # env: what the environment gives with every step (of a team), or a dataset has besides (its extras).
     source: Literal["policy", "episode", "env"] = "env"
 
 
