@@ -8,7 +8,8 @@ from dataclasses import replace
 import gymnasium as gym
 import torch
 
-from rl_training.core import Tree, UniformPolicy
+from rl_training.core import Tree
+from rl_training.core.joint_actions import uniform_policy
 from rl_training.distributed.messages import Assignment, Block, Carry, Request, weights_of
 from rl_training.distributed.sliced_collector import SlicedCollector
 from rl_training.envs.gymnasium_backend import make_part
@@ -28,7 +29,7 @@ class Sampler:
             gym.registry.setdefault(given.env.id, given.registered)
         self.env = make_part(given.env, given.factory, given.rows, given.num_envs)
         self.policy = given.policy
-        self.uniform = UniformPolicy(replace(given.policy.spec, obs=self.env.spec.obs))
+        self.uniform = uniform_policy(replace(given.policy.spec, obs=self.env.spec.obs))
         self.collector = SlicedCollector(self.env, self.policy, columns=given.columns, beat=beat)
         self.rows = given.rows
         self.mode: CompileMode = False

@@ -36,6 +36,7 @@ class EnvStep(NamedTuple):
     valid: Tensor  # False where the backend only reset an environment: no transition took place
     columns: EpisodeColumns = {}  # what `info` says of the episodes that ended in this step
     lesson: Lesson | None = None  # what is learned from instead of rewards and ends; None: these
+    values: dict[str, Tensor] = {}  # further columns of the step, [num_envs, ...]: what each agent of a team earned
 
 
 class VectorEnv(ABC):

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rl_training.core import Column
+from rl_training.core import Column, Spec
+from rl_training.core.teams import TeamSpec
 from rl_training.data import Dataset
 
 NEXT_ACTION, RETURN_TO_GO, STEPS_LEFT = "next_action", "return_to_go", "steps_left"
@@ -20,17 +21,25 @@ def refusal(column: Column, store: str, why: str) -> ValueError:
     return ValueError(f"the algorithm needs the column {column.name!r} of every step, which {store} cannot give: {why}")
 
 
-def check_collected(columns: Sequence[Column], store: str, *, able: Sequence[str] = ()) -> None:
+def given_by(spec: Spec) -> tuple[str, ...]:
+    """Returns the names of the columns that an environment with these spaces gives with every step."""
+    return tuple(column.name for column in spec.columns) if isinstance(spec, TeamSpec) else ()
+
+
+def check_collected(
+    columns: Sequence[Column], store: str, *, able: Sequence[str] = (), given: Sequence[str] = ()
+) -> None:
     """Raises a ValueError if collected steps cannot have one of the `columns` that an algorithm needs.
 
     Such are columns from later steps of the episode and extra columns of datasets. Names in `able` are allowed, because
-    the store computes them; `store` describes it in the message, e.g. "a replay".
+    the store computes them, and in `given`, because the environment gives them with every step; `store` describes it in
+    the message, e.g. "a replay".
     """
     for column in columns:
         if column.source == "episode" and column.name not in able:
             later = "it follows from steps that are not taken yet; learn from a dataset"
             raise refusal(column, store, later if column.name in FOLLOWING else UNKNOWN)
-        if column.source == "env":
+        if column.source == "env" and column.name not in given:
             raise refusal(column, store, "environments give it with no step; learn from a dataset that has it")
 
 

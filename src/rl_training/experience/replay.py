@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from rl_training.core import Algorithm, Metrics, Pass, Rows, StepBatch, Transition, tree_map
+from rl_training.core import Algorithm, Column, Metrics, Pass, Rows, StepBatch, Transition, tree_map
+from rl_training.core.teams import AGENT_REWARD
 from rl_training.experience import sum_tree
 from rl_training.experience.base import Prepare, SampledExperience
-from rl_training.experience.declared_columns import NEXT_ACTION, RETURN_TO_GO, check_collected
+from rl_training.experience.declared_columns import NEXT_ACTION, RETURN_TO_GO, check_collected, given_by
 from rl_training.experience.episode_returns import EpisodeReturns
 from rl_training.experience.hindsight import Hindsight, JudgedWhenDrawn, OtherGoals
 from rl_training.experience.hindsight_at_end import JudgedAtEnd
@@ -38,7 +39,8 @@ class Replay(SampledExperience[RingColumns]):
             raise ValueError(
                 "experience.prioritized=true draws single rows, and this algorithm learns from sequences: use false"
             )
-        check_collected(run.columns, "a replay", able=(NEXT_ACTION, RETURN_TO_GO))
+        check_collected(run.columns, "a replay", able=(NEXT_ACTION, RETURN_TO_GO), given=given_by(run.spec))
+        check_agent_rewards(settings, run.columns)
         self.order = torch.Generator(device).manual_seed(run.seed)
         super().__init__(device, sequences, self.order)
         self.settings, self.gamma, self.num_envs = settings, run.gamma, run.num_envs
@@ -182,7 +184,8 @@ class Replay(SampledExperience[RingColumns]):
             columns[NEXT_ACTION] = storage.action[torch.where(known, after, row)]
             weight = weight * (known | (walk.discount == 0))
         seen, following = ring.observation(storage, row), ring.observation(storage, after)
-        batch = StepBatch(seen, storage.action[row], walk.reward, walk.discount, following, weight, columns)
+        action = tree_map(lambda column: column[row], storage.action)
+        batch = StepBatch(seen, action, walk.reward, walk.discount, following, weight, columns)
         return batch if goals is None else goals.put_into(batch)
 
     def take_pieces(self, storage: RingColumns, row: Tensor, sequences: Sequences) -> StepBatch:
@@ -277,3 +280,16 @@ class Replay(SampledExperience[RingColumns]):
         self.observed.copy_(state["observed"])
         self.order.set_state(state["order"])
         self.added, self.drawn, self.learned_at = map(index, state["counts"])
+
+
+def check_agent_rewards(settings: ReplaySettings, columns: Sequence[Column]) -> None:
+    """Raises a ValueError for settings of rewards that would not reach those of single agents, which are a column."""
+    if not any(column.name == AGENT_REWARD for column in columns):
+        return
+    raw = {"n_steps": 1, "reward_scale": 1.0, "reward_shift": 0.0}
+    for name, value in raw.items():
+        if getattr(settings, name) != value:
+            raise ValueError(
+                f"experience.{name}={getattr(settings, name)} changes what the team earns, and this method learns from what each "
+                f"agent earns: use {name}={value}, or algorithm.learns_from='team'"
+            )

@@ -72,7 +72,7 @@ class Ring:
         )
         self.num_envs, self.frame_stack = num_envs, frame_stack
         self.priority_power = settings.per_alpha if settings.prioritized else None
-        self.declared = [column for column in run.columns if column.source == "policy"]
+        self.declared = [column for column in run.columns if column.source != "episode"]
         self.keeps_returns = any(column.name == RETURN_TO_GO for column in run.columns)
         self.reach = -(-settings.buffer_size // num_envs)  # slots that can be drawn
         self.slots = self.reach + frame_stack  # and the one that waits, and those only needed to rebuild stacks
@@ -99,10 +99,9 @@ class Ring:
         if rows * per_row >= LARGE:
             self.notice = f"the replay takes {rows * per_row / GIGABYTE:.2f} GB {allocator.place} ({detail})"
         action = allocator.zeros_for(spec.action, rows)
-        assert isinstance(action, Tensor)
         return RingColumns(
             allocator.zeros_for(spec.obs, rows, skip_first=stacked),
-            action.flatten(1) if action.ndim > 1 else action,
+            action.flatten(1) if isinstance(action, Tensor) and action.ndim > 1 else action,  # pyrefly: ignore (a team's)
             allocator.zeros((rows,), torch.float32),
             allocator.zeros((rows,), torch.uint8),
             allocator.zeros((rows if self.keeps_age else 0,), torch.int32),
@@ -164,7 +163,8 @@ class Ring:
         clear(columns.flags, following)
         put(columns.flags, row, steps.terminated * TERMINATED + ended * ENDED + steps.valid * DRAWABLE)
         put(columns.reward, row, steps.reward)
-        put(columns.action, row, steps.action)
+        for column, action in leaves(columns.action, steps.action):
+            put(column, row, action)
         for name, column in columns.declared.items():
             put(column, row, steps.log_prob if name == "log_prob" else steps.columns[name])
         for column, here, after in leaves(columns.obs, steps.obs, steps.next_obs):
@@ -206,7 +206,8 @@ class Ring:
         columns.flags[following] = 0
         columns.flags[row] = terminated * TERMINATED + ended * ENDED + valid * DRAWABLE
         columns.reward[row] = steps.reward[time, 0]
-        columns.action[row] = steps.action[time, 0]
+        for column, action in leaves(columns.action, steps.action):
+            column[row] = action[time, 0]
         for name, column in columns.declared.items():
             column[row] = (steps.log_prob if name == "log_prob" else steps.columns[name])[time, 0]
         newest = (time, 0, -1) if self.frame_stack > 1 else (time, 0)
@@ -348,7 +349,9 @@ class Ring:
         columns = self.columns
         obs = columns.obs if isinstance(columns.obs, dict) else {"": columns.obs}
         names = {f"obs.{key}" if key else "obs": leaf for key, leaf in obs.items()}
-        names |= {"action": columns.action, "reward": columns.reward, "flags": columns.flags}
+        actions = columns.action if isinstance(columns.action, dict) else {"": columns.action}  # pyrefly: ignore (a team's)
+        names |= {f"action.{key}" if key else "action": leaf for key, leaf in actions.items()}
+        names |= {"reward": columns.reward, "flags": columns.flags}
         names |= {f"columns.{name}": column for name, column in columns.declared.items()}
         names |= {"age": columns.age} if self.keeps_age else {}
         return names | ({"behind": columns.behind} if self.frame_stack > 1 else {})

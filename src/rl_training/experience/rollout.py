@@ -79,11 +79,17 @@ class Rollout(Experience[BatchT, BatchT]):
         seed: int,
         reward_scaling: RewardScaling | None = None,
         columns: Sequence[Column] = (),
+        given: Sequence[str] = (),
         device: torch.device | str = "cpu",
     ) -> None:
         self.order = torch.Generator(device).manual_seed(seed)  # the data's order has a random stream of its own
         super().__init__(device, self.order)
-        check_collected(columns, "a rollout")
+        check_collected(columns, "a rollout", given=given)
+        if reward_scaling is not None and any(column.source == "env" for column in columns):
+            raise ValueError(
+                "experience.normalize_reward=true scales what a team earns together, and this method learns from what each agent "
+                "earns: use false"
+            )
         self.n_steps, self.reward_scaling, self.columns = n_steps, reward_scaling, columns
         self.why_not_recorded = STATISTICS if reward_scaling is not None else None
         self.chunks: list[Transition] = []

@@ -19,6 +19,7 @@ from rl_training.core.ranges import Count, Natural, Positive, Real, Several, Sha
 from rl_training.core.registry import Registry
 from rl_training.data import Dataset
 from rl_training.experience.base import Experience
+from rl_training.experience.declared_columns import given_by
 from rl_training.experience.hindsight import HindsightSettings
 from rl_training.experience.logged import LoggedSteps
 from rl_training.experience.mixture import Mixture, Pool
@@ -169,7 +170,14 @@ class RolloutSettings(ExperienceSettings):
 
     def build(self, run: StoreContext) -> Rollout:
         scaling = RewardScaling(run.gamma, self.clip_reward) if self.normalize_reward else None
-        return Rollout(self.n_steps, seed=run.seed, reward_scaling=scaling, columns=run.columns, device=run.device)
+        return Rollout(
+            self.n_steps,
+            seed=run.seed,
+            reward_scaling=scaling,
+            columns=run.columns,
+            given=given_by(run.spec),
+            device=run.device,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

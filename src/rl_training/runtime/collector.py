@@ -280,7 +280,10 @@ class EnvCollector(LocalCollector):
             obs = self.pictures.place_in(obs, self.pictures.of(obs))
         seen, begins = (obs, first) if self.send_seen is None else self.send_seen((obs, first))
         act = self.choose(policy, seen, self.memory, begins)
-        step = self.env.step(self.convert(act.action.cpu()))  # the one wait for the device
+        action = act.action  # the one wait for the device
+        step = self.env.step(self.convert(action.cpu() if isinstance(action, Tensor) else tree_map(Tensor.cpu, action)))
+        if step.values:
+            remembered = remembered | step.values
         if step.columns:
             self.columns[time] = step.columns
         if step.lesson is not None:

@@ -92,7 +92,7 @@ class NativeCollector(LocalCollector):
             act = self.act(policy, obs, memory, first)
             state, elapsed, step = env.advance(state, elapsed, self.convert(act.action), noise)
             memory, first = act.memory, step.terminated | step.truncated
-            rows.append((transition(obs, act, step, remembered), step.columns))
+            rows.append((transition(obs, act, step, remembered | step.values), step.columns))
             obs = step.obs
         return (state, elapsed, memory, first), tree_map(lambda *columns: torch.stack(columns), *rows)
 

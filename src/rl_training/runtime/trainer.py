@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import torch
 
 from rl_training.core import ALONE, Algorithm, Ranks, UniformPolicy
+from rl_training.core.joint_actions import uniform_policy
 from rl_training.experience import Experience
 from rl_training.runtime.bounds import BoundsCheck
 from rl_training.runtime.callbacks import Callback
@@ -225,7 +226,7 @@ class Trainer:
     def collect(self, phase: Phase, collector: Collector, num_steps: int) -> None:
         policy = self.algorithm.policy
         if phase.experience.warming_up and not self.progress.offline_updates:
-            self.random_policy = self.random_policy or UniformPolicy(self.algorithm.spec)
+            self.random_policy = self.random_policy or uniform_policy(self.algorithm.spec)
             policy = self.random_policy
         steps = self.executor(phase).collect(collector, policy, num_steps)
         check_steps(collector.latest, self.progress.timesteps)
