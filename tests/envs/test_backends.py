@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 import rl_training
-from rl_training import PPO, ConfigError, RunConfig
+from rl_training import IPPO, PPO, ConfigError, RunConfig
 from rl_training.config.run_config import changed_env
 from rl_training.config.trust import Trust
 from rl_training.envs import BACKENDS, Abilities, EnvConfig, VectorEnv, check, make_env, register_backend
@@ -98,12 +98,16 @@ def test_an_unknown_backend_is_answered_with_the_known_ones() -> None:
         make_env(EnvConfig(id="x", backend="zzz"))
 
 
-def test_several_agents_are_declared_and_not_supported_yet() -> None:
-    register_backend("team", make_counting, owns=("team:",), can=Abilities(several_agents=True))
-    with pytest.raises(
-        ConfigError, match=r"env\.backend='team' builds environments with several agents.*not supported yet"
-    ):
-        PPO("team:x", **SMALL)
+def test_several_agents_are_declared() -> None:
+    def make_team(config: EnvConfig, num_envs: int, *, device: object, start: int) -> VectorEnv:
+        return make_env(EnvConfig(id="mpe/simple_spread", n_envs=num_envs))
+
+    saves = Abilities(saves_state=True, on_device=True)
+    register_backend("team", make_team, owns=("team:",), can=saves)
+    with pytest.raises(ValueError, match=r"with several agents: register it with Abilities\(several_agents=True\)"):
+        IPPO("team:spread", n_envs=2)
+    register_backend("several", make_team, owns=("several:",), can=replace(saves, several_agents=True))
+    assert IPPO("several:spread", n_envs=2).spec.agents == ("agent_0", "agent_1", "agent_2")
 
 
 @pytest.mark.parametrize(

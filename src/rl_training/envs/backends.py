@@ -35,7 +35,7 @@ class Abilities:
     stack: bool = False  # it follows env.frame_stack, and need not follow env.wrappers
     usual_stack: int = 1  # the default of env.frame_stack
     renders: bool = False  # env.kwargs may hold `render_mode`
-    several_agents: bool = False  # an environment has more than one agent
+    several_agents: bool = False  # environments may have several agents: their `spec` is a TeamSpec
 
 
 NONE = Abilities()

@@ -10,12 +10,15 @@ import gymnasium as gym
 from rl_training.core.arguments import shown
 from rl_training.envs.failure import EnvFailedError
 from rl_training.envs.native import NativeDynamics
+from rl_training.envs.teams import TeamDynamics
 
-EnvFactory = Callable[..., gym.Env | NativeDynamics]  # dynamics: for backend='native'
+EnvFactory = Callable[..., gym.Env | NativeDynamics | TeamDynamics]  # dynamics: for backend='native'
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
-def call_factory(factory: EnvFactory, kwargs: Mapping[str, object], index: int, name: str) -> gym.Env | NativeDynamics:
+def call_factory(
+    factory: EnvFactory, kwargs: Mapping[str, object], index: int, name: str
+) -> gym.Env | NativeDynamics | TeamDynamics:
     """Builds one environment by calling `factory` with `kwargs`.
 
     `index` is the environment's number in the run, `name` is for errors. A factory gets the number if it has a parameter

@@ -18,6 +18,7 @@ from rl_training.core import Groups
 from rl_training.core.entry_points import find, import_named
 from rl_training.core.free_memory import check_memory
 from rl_training.core.ranges import Count, Positive
+from rl_training.core.teams import TeamSpec
 from rl_training.envs.backends import BACKENDS, Abilities, Backend, find_backend, implied_backend, usual_stack
 from rl_training.envs.catalogue import NATIVE
 from rl_training.envs.factory import EnvFactory
@@ -125,11 +126,6 @@ def check_settings(config: EnvConfig) -> None:
     }
     for setting in (name for name, lacking in needed.items() if lacking):
         raise ValueError(f"{backend.name} environments take no {setting}: use backend='gymnasium', or leave it out")
-    if backend.can.several_agents:
-        raise ValueError(
-            f"env.backend={backend.name!r} builds environments with several agents, and multi-agent training is not "
-            "supported yet: wrap one of its environments as a gymnasium.Env of one agent"
-        )
     if backend.check is not None:
         backend.check(config)
 
@@ -137,7 +133,7 @@ def check_settings(config: EnvConfig) -> None:
 def check_made(backend: Backend, env: VectorEnv, num_envs: int) -> None:
     """Raises a ValueError if `env`, which `backend` built, is no `VectorEnv` of `num_envs` environments.
 
-    Also raises it if `env` can save its state and the backend does not declare that.
+    Also raises it if `env` can save its state, or has several agents, and the backend does not declare that.
     """
     wrong = None
     if not isinstance(env, VectorEnv):
@@ -148,6 +144,8 @@ def check_made(backend: Backend, env: VectorEnv, num_envs: int) -> None:
         wrong = (
             f"a {type(env).__name__} with state_kind={env.state_kind!r}: register it with Abilities(saves_state=True)"
         )
+    elif isinstance(env.spec, TeamSpec) and not backend.can.several_agents:
+        wrong = f"a {type(env).__name__} with several agents: register it with Abilities(several_agents=True)"
     if wrong:
         raise ValueError(f"env.backend={backend.name!r} built {wrong}")
 

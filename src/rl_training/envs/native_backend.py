@@ -9,6 +9,7 @@ from rl_training.envs.catalogue import NATIVE
 from rl_training.envs.factory import call_factory
 from rl_training.envs.make import EnvConfig, find_factory, refusals_as_sentences
 from rl_training.envs.native import NativeDynamics, NativeEnv
+from rl_training.envs.teams import NativeTeamEnv, TeamDynamics
 
 
 def check_native(config: EnvConfig) -> None:
@@ -23,17 +24,19 @@ def make_native(config: EnvConfig, num_envs: int, *, device: torch.device | str,
 
     Raises a ValueError if it names none.
     """
-    dynamics = build_dynamics(config)
-    return NativeEnv(dynamics, num_envs, max_episode_steps=config.max_episode_steps, device=device, start=start)
+    dynamics, limit = build_dynamics(config), config.max_episode_steps
+    if isinstance(dynamics, TeamDynamics):
+        return NativeTeamEnv(dynamics, num_envs, max_episode_steps=limit, device=device, start=start)
+    return NativeEnv(dynamics, num_envs, max_episode_steps=limit, device=device, start=start)
 
 
-def build_dynamics(config: EnvConfig) -> NativeDynamics:
+def build_dynamics(config: EnvConfig) -> NativeDynamics | TeamDynamics:
     factory = NATIVE.get(config.id) or find_factory(config.id)
     if factory is None:
         raise ValueError(no_native_version(config))
     with refusals_as_sentences(config):
         dynamics = call_factory(factory, config.kwargs, 0, config.id)
-    if not isinstance(dynamics, NativeDynamics):
+    if not isinstance(dynamics, NativeDynamics | TeamDynamics):
         raise ValueError(
             f"env.id={config.id!r} returned {type(dynamics).__name__}: with backend='native' a factory must return a "
             "NativeDynamics"
@@ -57,8 +60,8 @@ def no_native_version(config: EnvConfig) -> str:
 register_backend(
     "native",
     make_native,
-    owns=("MinAtar/",),
+    owns=("MinAtar/", "matrix/", "mpe/"),
     check=check_native,
     protocol=describe_native,
-    can=Abilities(on_device=True, saves_state=True, time_limit=True),
+    can=Abilities(on_device=True, saves_state=True, time_limit=True, several_agents=True),
 )
