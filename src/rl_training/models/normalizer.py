@@ -45,7 +45,7 @@ class ObservationNormalizer(nn.Module):
         wanted = {
             key: RunningNorm(leaf.shape, clip)
             for key, leaf in leaves.items()
-            if enabled and isinstance(leaf, Box) and not leaf.is_image and key != "action_mask"
+            if enabled and isinstance(leaf, Box) and not leaf.is_image and not key.endswith("action_mask")
         }
         self.names = list(wanted)
         self.norms = nn.ModuleList(wanted.values())
