@@ -15,10 +15,11 @@ from rl_training.config.parallelism import check_shares, resolve_device
 from rl_training.config.parsing import to_plain
 from rl_training.config.registry import ALGORITHMS
 from rl_training.config.run_config import RunConfig
-from rl_training.core import ALONE, Algorithm, AlgorithmConfig, Ranks, Spec
+from rl_training.core import ALONE, Algorithm, AlgorithmConfig, Optimizer, Ranks, Spec
 from rl_training.core.arguments import ConfigError
 from rl_training.core.free_memory import WeighedTensors, check_memory
 from rl_training.core.goals import GoalRewards
+from rl_training.core.teams import TeamSpec
 from rl_training.data import Dataset
 from rl_training.envs import VectorEnv
 from rl_training.experience import Experience, LoggedSteps, StoreContext
@@ -49,6 +50,7 @@ def build_algorithm(config: RunConfig, spec: Spec) -> Algorithm:
     """
     settings = with_checked_functions(config.algorithm).fitted(config.experience.supply(config.env.n_envs))
     check_sizes(config.name, settings)
+    check_agents(config.name, spec)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -60,6 +62,22 @@ def build_algorithm(config: RunConfig, spec: Spec) -> Algorithm:
         torch.set_num_threads(threads)
     check_methods(config, algorithm)
     return algorithm
+
+
+def check_agents(method: str, spec: Spec) -> None:
+    """Raises ConfigError if a method for teams gets an environment with one agent, or another method one with several."""
+    entry = ALGORITHMS[method]
+    if entry.algorithm.teams == isinstance(spec, TeamSpec):
+        return
+    if isinstance(spec, TeamSpec):
+        raise ConfigError(
+            f"{entry.title} learns for one agent, and this environment has several ({', '.join(spec.agents[:6])}): use IPPO, "
+            "MAPPO, IndependentQ, VDN or QMIX"
+        )
+    raise ConfigError(
+        f"{entry.title} learns for a team, and this environment has one agent: use PPO or DQN, or an environment with several, "
+        "such as 'mpe/simple_spread' or 'pettingzoo:mpe2.simple_spread_v3'"
+    )
 
 
 def check_sizes(method: str, settings: AlgorithmConfig) -> None:
@@ -189,7 +207,8 @@ def expected_work(config: RunConfig, algorithm: Algorithm) -> Work:
     updates, rows = updates + more[0], rows + more[1]
     if config.env.can.on_device and resolve_device(config.training.device) != "cpu":
         updates, rows = updates + total // config.env.n_envs, rows + total
-    trained = [target for optimizer in algorithm.optimizers for target in algorithm.optimizer(optimizer).targets]
+    optimizers = [module for module in algorithm.modules() if isinstance(module, Optimizer)]  # a team's, by group
+    trained = [target for optimizer in optimizers for target in optimizer.targets]
     size = sum(target.numel() for target in trained)
     return Work(updates, rows, config.experience.kind != "rollout", len(trained), size)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from functools import partial
 
 import gymnasium as gym
@@ -227,7 +228,7 @@ def with_groups(spec: Spec, groups: Groups) -> Spec:
             raise ConfigError(
                 f"env.obs_groups.{name}={list(keys)} leaves nothing to see: name another key beside the mask"
             )
-    return Spec(spec.obs, spec.action, groups)
+    return replace(spec, groups=groups)
 
 
 def needed_of(given: Space, spec: Spec) -> Space:

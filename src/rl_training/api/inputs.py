@@ -82,7 +82,9 @@ def as_numbers(value: object, name: str) -> np.ndarray:
     return array
 
 
-def decode_action(action: Tensor, single: bool) -> np.ndarray:
+def decode_action(action: Tree, single: bool) -> np.ndarray:
+    if isinstance(action, dict):  # a team's
+        return {name: decode_action(part, single) for name, part in action.items()}  # pyrefly: ignore (see `Agent.predict`)
     array = action.cpu().numpy()
     return array[0] if single else array
 
