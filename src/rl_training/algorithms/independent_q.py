@@ -1,0 +1,84 @@
+"""Independent Q-learning: every agent of a team is a DQN of its own observations and rewards (Tan, 1993)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from rl_training.algorithms.dqn import DQNAlgorithm, DQNConfig
+from rl_training.algorithms.team import TeamAlgorithm
+from rl_training.core import Column, Needs, Spec, Step, StepBatch, tree_map
+from rl_training.core.registry import register
+from rl_training.core.teams import AGENT_REWARD, TeamSpec
+from rl_training.models.team_policy import AgentView, flat_rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndependentQConfig(DQNConfig):
+    """Settings of DQN for teams; rows, and so `batch_size`, count steps of environments, with all their agents."""
+
+    needs = Needs("replay")
+
+    agent_id: bool = True  # agents of a group, which share a network, see their number
+    learns_from: Literal["agent", "team"] = "agent"  # rewards: each agent's own, or the team's
+
+
+class IndependentQAlgorithm(TeamAlgorithm[IndependentQConfig, StepBatch]):
+    """Independent Q-learning: a DQN for every group, whose rows are the steps of agents."""
+
+    def __init__(self, config: IndependentQConfig, spec: Spec) -> None:
+        assert isinstance(spec, TeamSpec)
+        if spec.lives:
+            raise ValueError(
+                "IndependentQ learns from single steps, and in this environment agents may wait or die: use IPPO, MAPPO, VDN or "
+                "QMIX"
+            )
+        super().__init__(config, spec, agent_id=config.agent_id)
+
+    def build_member(self, view: AgentView) -> DQNAlgorithm:
+        return DQNAlgorithm(self.config, view.spec)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        wanted = self.config.learns_from == "agent"
+        return tuple(column for column in self.spec.columns if wanted and column.name == AGENT_REWARD)
+
+    def agent_batches(self, batch: StepBatch) -> dict[str, StepBatch]:
+        """Returns a batch of joint steps as one batch for every group, with a row for each of its agents."""
+        return {name: self.agent_batch(name, batch) for name, _ in self.groups()}
+
+    def agent_batch(self, name: str, batch: StepBatch) -> StepBatch:
+        view, given = self.view(name), batch.columns
+        drawn = {key: view.shared(given[key]) for key in ("probability",) if key in given}
+        return StepBatch(
+            view(batch.obs),  # pyrefly: ignore (a team's, as below)
+            tree_map(lambda x: flat_rows(x, 1), batch.action[name]),  # pyrefly: ignore
+            view.own(given[AGENT_REWARD]) if AGENT_REWARD in given else view.shared(batch.reward),
+            view.shared(batch.discount),
+            view(batch.next_obs),  # pyrefly: ignore
+            view.shared(batch.weight),
+            drawn,
+        )
+
+    def update(self, batch: StepBatch) -> Step:
+        steps = self.update_members(self.agent_batches(batch))
+        metrics = {key: x for name, step in steps.items() for key, x in self.named(name, step.metrics).items()}
+        priority = [self.view(name).apart(step.rows["priority"]) for name, step in steps.items()]
+        return Step(metrics, {"priority": torch.cat(priority, -1).mean(-1)})
+
+    def update_target(self, batch: StepBatch) -> Step:
+        """Moves the target networks of all groups; does not use the batch."""
+        for _, member in self.groups():
+            member.update_target(batch)  # pyrefly: ignore (a DQN)
+        return Step({})
+
+    def q_values(self, obs: dict[str, Tensor], name: str) -> Tensor:
+        """Returns the values [env, agent, action] of a group's agents for joint observations."""
+        view = self.view(name)
+        return view.apart(self.policy.members[name].q_values(view(obs)))  # pyrefly: ignore (a QPolicy)
+
+
+register("independent_q", IndependentQAlgorithm, IndependentQConfig, "DQN for teams, every agent by itself.")
