@@ -45,13 +45,17 @@ from rl_training.algorithms import DiscreteSACConfig as DiscreteSACConfig
 from rl_training.algorithms import DoubleDQNConfig as DoubleDQNConfig
 from rl_training.algorithms import DuelingDQNConfig as DuelingDQNConfig
 from rl_training.algorithms import IMPALAConfig as IMPALAConfig
+from rl_training.algorithms import IPPOConfig as IPPOConfig
 from rl_training.algorithms import IQLConfig as IQLConfig
 from rl_training.algorithms import IQNConfig as IQNConfig
+from rl_training.algorithms import IndependentQConfig as IndependentQConfig
+from rl_training.algorithms import MAPPOConfig as MAPPOConfig
 from rl_training.algorithms import NStepDQNConfig as NStepDQNConfig
 from rl_training.algorithms import NoisyDQNConfig as NoisyDQNConfig
 from rl_training.algorithms import PPOConfig as PPOConfig
 from rl_training.algorithms import PQNConfig as PQNConfig
 from rl_training.algorithms import PrioritizedDQNConfig as PrioritizedDQNConfig
+from rl_training.algorithms import QMIXConfig as QMIXConfig
 from rl_training.algorithms import QRDQNConfig as QRDQNConfig
 from rl_training.algorithms import REDQConfig as REDQConfig
 from rl_training.algorithms import RLPDConfig as RLPDConfig
@@ -63,6 +67,7 @@ from rl_training.algorithms import TD3BCConfig as TD3BCConfig
 from rl_training.algorithms import TD3Config as TD3Config
 from rl_training.algorithms import TQCConfig as TQCConfig
 from rl_training.algorithms import TRPOConfig as TRPOConfig
+from rl_training.algorithms import VDNConfig as VDNConfig
 from rl_training.api.names import A2C as A2C
 from rl_training.api.names import APPO as APPO
 from rl_training.api.names import AWAC as AWAC
@@ -82,13 +87,17 @@ from rl_training.api.names import DiscreteSAC as DiscreteSAC
 from rl_training.api.names import DoubleDQN as DoubleDQN
 from rl_training.api.names import DuelingDQN as DuelingDQN
 from rl_training.api.names import IMPALA as IMPALA
+from rl_training.api.names import IPPO as IPPO
 from rl_training.api.names import IQL as IQL
 from rl_training.api.names import IQN as IQN
+from rl_training.api.names import IndependentQ as IndependentQ
+from rl_training.api.names import MAPPO as MAPPO
 from rl_training.api.names import NStepDQN as NStepDQN
 from rl_training.api.names import NoisyDQN as NoisyDQN
 from rl_training.api.names import PPO as PPO
 from rl_training.api.names import PQN as PQN
 from rl_training.api.names import PrioritizedDQN as PrioritizedDQN
+from rl_training.api.names import QMIX as QMIX
 from rl_training.api.names import QRDQN as QRDQN
 from rl_training.api.names import REDQ as REDQ
 from rl_training.api.names import RLPD as RLPD
@@ -100,6 +109,7 @@ from rl_training.api.names import TD3 as TD3
 from rl_training.api.names import TD3BC as TD3BC
 from rl_training.api.names import TQC as TQC
 from rl_training.api.names import TRPO as TRPO
+from rl_training.api.names import VDN as VDN
 
 __version__: str
 HOMES: dict[str, str]
@@ -150,10 +160,16 @@ __all__ = [
     "EvalResult",
     "IMPALA",
     "IMPALAConfig",
+    "IPPO",
+    "IPPOConfig",
     "IQL",
     "IQLConfig",
     "IQN",
     "IQNConfig",
+    "IndependentQ",
+    "IndependentQConfig",
+    "MAPPO",
+    "MAPPOConfig",
     "NStepDQN",
     "NStepDQNConfig",
     "NoisyDQN",
@@ -165,6 +181,8 @@ __all__ = [
     "PQNConfig",
     "PrioritizedDQN",
     "PrioritizedDQNConfig",
+    "QMIX",
+    "QMIXConfig",
     "QRDQN",
     "QRDQNConfig",
     "REDQ",
@@ -191,6 +209,8 @@ __all__ = [
     "TRPO",
     "TRPOConfig",
     "TrainResult",
+    "VDN",
+    "VDNConfig",
     "load",
     "make_data",
     "make_data_like",

@@ -25,9 +25,13 @@ import rl_training.algorithms.discrete_sac
 import rl_training.algorithms.dqn
 import rl_training.algorithms.dqn_variants
 import rl_training.algorithms.impala
+import rl_training.algorithms.independent_q
+import rl_training.algorithms.ippo
 import rl_training.algorithms.iql
+import rl_training.algorithms.mappo
 import rl_training.algorithms.ppo
 import rl_training.algorithms.pqn
+import rl_training.algorithms.qmix
 import rl_training.algorithms.rebrac
 import rl_training.algorithms.recurrent_ppo
 import rl_training.algorithms.sac
@@ -35,6 +39,7 @@ import rl_training.algorithms.td3
 import rl_training.algorithms.td3_bc
 import rl_training.algorithms.tqc
 import rl_training.algorithms.trpo
+import rl_training.algorithms.vdn
 from rl_training.algorithms.a2c import A2CAlgorithm as A2CAlgorithm
 from rl_training.algorithms.appo import APPOAlgorithm as APPOAlgorithm
 from rl_training.algorithms.awac import AWACAlgorithm as AWACAlgorithm
@@ -50,9 +55,13 @@ from rl_training.algorithms.discrete_cql import DiscreteCQLAlgorithm as Discrete
 from rl_training.algorithms.discrete_iql import DiscreteIQLAlgorithm as DiscreteIQLAlgorithm
 from rl_training.algorithms.discrete_sac import DiscreteSACAlgorithm as DiscreteSACAlgorithm
 from rl_training.algorithms.impala import IMPALAAlgorithm as IMPALAAlgorithm
+from rl_training.algorithms.ippo import IPPOAlgorithm as IPPOAlgorithm
 from rl_training.algorithms.iql import IQLAlgorithm as IQLAlgorithm
+from rl_training.algorithms.independent_q import IndependentQAlgorithm as IndependentQAlgorithm
+from rl_training.algorithms.mappo import MAPPOAlgorithm as MAPPOAlgorithm
 from rl_training.algorithms.ppo import PPOAlgorithm as PPOAlgorithm
 from rl_training.algorithms.pqn import PQNAlgorithm as PQNAlgorithm
+from rl_training.algorithms.qmix import QMIXAlgorithm as QMIXAlgorithm
 from rl_training.algorithms.rebrac import ReBRACAlgorithm as ReBRACAlgorithm
 from rl_training.algorithms.recurrent_ppo import RecurrentPPOAlgorithm as RecurrentPPOAlgorithm
 from rl_training.algorithms.sac import SACAlgorithm as SACAlgorithm
@@ -60,6 +69,7 @@ from rl_training.algorithms.td3 import TD3Algorithm as TD3Algorithm
 from rl_training.algorithms.td3_bc import TD3BCAlgorithm as TD3BCAlgorithm
 from rl_training.algorithms.tqc import TQCAlgorithm as TQCAlgorithm
 from rl_training.algorithms.trpo import TRPOAlgorithm as TRPOAlgorithm
+from rl_training.algorithms.vdn import VDNAlgorithm as VDNAlgorithm
 from rl_training.api.names import A2C as A2C
 from rl_training.api.names import APPO as APPO
 from rl_training.api.names import AWAC as AWAC
@@ -79,13 +89,17 @@ from rl_training.api.names import DiscreteSAC as DiscreteSAC
 from rl_training.api.names import DoubleDQN as DoubleDQN
 from rl_training.api.names import DuelingDQN as DuelingDQN
 from rl_training.api.names import IMPALA as IMPALA
+from rl_training.api.names import IPPO as IPPO
 from rl_training.api.names import IQL as IQL
 from rl_training.api.names import IQN as IQN
+from rl_training.api.names import IndependentQ as IndependentQ
+from rl_training.api.names import MAPPO as MAPPO
 from rl_training.api.names import NStepDQN as NStepDQN
 from rl_training.api.names import NoisyDQN as NoisyDQN
 from rl_training.api.names import PPO as PPO
 from rl_training.api.names import PQN as PQN
 from rl_training.api.names import PrioritizedDQN as PrioritizedDQN
+from rl_training.api.names import QMIX as QMIX
 from rl_training.api.names import QRDQN as QRDQN
 from rl_training.api.names import REDQ as REDQ
 from rl_training.api.names import RLPD as RLPD
@@ -97,6 +111,7 @@ from rl_training.api.names import TD3 as TD3
 from rl_training.api.names import TD3BC as TD3BC
 from rl_training.api.names import TQC as TQC
 from rl_training.api.names import TRPO as TRPO
+from rl_training.api.names import VDN as VDN
 from rl_training.core.registry import Entry
 
 AGENTS: dict[str, tuple[str, Entry]]
@@ -156,11 +171,20 @@ __all__ = [
     "IMPALA",
     "IMPALAAlgorithm",
     "IMPALAConfig",
+    "IPPO",
+    "IPPOAlgorithm",
+    "IPPOConfig",
     "IQL",
     "IQLAlgorithm",
     "IQLConfig",
     "IQN",
     "IQNConfig",
+    "IndependentQ",
+    "IndependentQAlgorithm",
+    "IndependentQConfig",
+    "MAPPO",
+    "MAPPOAlgorithm",
+    "MAPPOConfig",
     "NStepDQN",
     "NStepDQNConfig",
     "NoisyDQN",
@@ -173,6 +197,9 @@ __all__ = [
     "PQNConfig",
     "PrioritizedDQN",
     "PrioritizedDQNConfig",
+    "QMIX",
+    "QMIXAlgorithm",
+    "QMIXConfig",
     "QRDQN",
     "QRDQNConfig",
     "REDQ",
@@ -202,6 +229,9 @@ __all__ = [
     "TRPO",
     "TRPOAlgorithm",
     "TRPOConfig",
+    "VDN",
+    "VDNAlgorithm",
+    "VDNConfig",
 ]
 
 class A2CConfig(rl_training.algorithms.a2c.A2CConfig):
@@ -832,6 +862,36 @@ class IMPALAConfig(rl_training.algorithms.impala.IMPALAConfig):
         n_epochs: int = 1,
     ) -> None: ...
 
+class IPPOConfig(rl_training.algorithms.ippo.IPPOConfig):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = 0.0003,
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        gae_lambda: float = 0.95,
+        normalize_advantage: bool = True,
+        net_arch: NetArch | Sequence[int] | Mapping[str, Sequence[int]] = {'pi': [64, 64], 'vf': [64, 64], 'shared': []},
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'tanh',
+        ortho_init: bool = True,
+        log_std_init: float = 0.0,
+        share_features_extractor: bool = True,
+        vf_learning_rate: ScheduleLike | None = None,
+        ent_coef: ScheduleLike = 0.0,
+        vf_coef: float = 0.5,
+        max_grad_norm: float | None = 0.5,
+        batch_size: int = 64,
+        n_epochs: int = 10,
+        clip_range: ScheduleLike = 0.2,
+        clip_range_vf: ScheduleLike | None = None,
+        target_kl: float | None = None,
+        adam_eps: float = 1e-05,
+        agent_id: bool = True,
+        learns_from: Literal['agent', 'team'] = 'agent',
+    ) -> None: ...
+
 class IQLConfig(rl_training.algorithms.iql.IQLConfig):
     def __init__(
         self,
@@ -898,6 +958,78 @@ class IQNConfig(rl_training.algorithms.dqn_variants.IQNConfig):
         exploration_initial_eps: float = 1.0,
         exploration_final_eps: float = 0.05,
         temperature: ScheduleLike = {'initial': 1.0, 'final': 0.1, 'fraction': 1.0},
+    ) -> None: ...
+
+class IndependentQConfig(rl_training.algorithms.independent_q.IndependentQConfig):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = 0.0001,
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        batch_size: int = 32,
+        gradient_steps: int = 1,
+        per_beta: ScheduleLike = {'initial': 0.4, 'final': 1.0, 'fraction': 1.0},
+        max_grad_norm: float | None = 10.0,
+        adam_eps: float = 1e-08,
+        net_arch: Sequence[int] = [64, 64],
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'relu',
+        tau: float = 1.0,
+        target_update_interval: int = 10000,
+        double: bool = False,
+        dueling: bool = False,
+        noisy: bool = False,
+        noisy_sigma: float = 0.5,
+        layer_norm: bool = False,
+        head: Literal['mean', 'c51', 'quantile', 'iqn'] = 'mean',
+        loss: Literal['huber', 'mse'] = 'huber',
+        n_atoms: int = 51,
+        v_min: float = -100.0,
+        v_max: float = 100.0,
+        n_quantiles: int = 200,
+        n_samples: int = 64,
+        n_target_samples: int = 64,
+        n_cosines: int = 64,
+        kappa: float = 1.0,
+        exploration: Literal['auto', 'epsilon', 'noisy', 'boltzmann'] = 'auto',
+        exploration_fraction: float = 0.1,
+        exploration_initial_eps: float = 1.0,
+        exploration_final_eps: float = 0.05,
+        temperature: ScheduleLike = {'initial': 1.0, 'final': 0.1, 'fraction': 1.0},
+        agent_id: bool = True,
+        learns_from: Literal['agent', 'team'] = 'agent',
+    ) -> None: ...
+
+class MAPPOConfig(rl_training.algorithms.mappo.MAPPOConfig):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = 0.0003,
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        gae_lambda: float = 0.95,
+        normalize_advantage: bool = True,
+        net_arch: NetArch | Sequence[int] | Mapping[str, Sequence[int]] = {'pi': [64, 64], 'vf': [64, 64], 'shared': []},
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'tanh',
+        ortho_init: bool = True,
+        log_std_init: float = 0.0,
+        share_features_extractor: bool = True,
+        vf_learning_rate: ScheduleLike | None = None,
+        ent_coef: ScheduleLike = 0.0,
+        vf_coef: float = 0.5,
+        max_grad_norm: float | None = 0.5,
+        batch_size: int = 64,
+        n_epochs: int = 10,
+        clip_range: ScheduleLike = 0.2,
+        clip_range_vf: ScheduleLike | None = None,
+        target_kl: float | None = None,
+        adam_eps: float = 1e-05,
+        agent_id: bool = True,
+        learns_from: Literal['agent', 'team'] = 'agent',
     ) -> None: ...
 
 class NStepDQNConfig(rl_training.algorithms.dqn_variants.NStepDQNConfig):
@@ -1067,6 +1199,34 @@ class PrioritizedDQNConfig(rl_training.algorithms.dqn_variants.PrioritizedDQNCon
         exploration_initial_eps: float = 1.0,
         exploration_final_eps: float = 0.05,
         temperature: ScheduleLike = {'initial': 1.0, 'final': 0.1, 'fraction': 1.0},
+    ) -> None: ...
+
+class QMIXConfig(rl_training.algorithms.qmix.QMIXConfig):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = 0.0005,
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        batch_size: int = 32,
+        gradient_steps: int = 1,
+        per_beta: ScheduleLike = {'initial': 0.4, 'final': 1.0, 'fraction': 1.0},
+        max_grad_norm: float | None = 10.0,
+        adam_eps: float = 1e-08,
+        net_arch: Sequence[int] = [64, 64],
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'relu',
+        agent_id: bool = True,
+        tau: float = 1.0,
+        target_update_interval: int = 200,
+        double: bool = True,
+        loss: Literal['huber', 'mse'] = 'mse',
+        exploration_fraction: float = 0.1,
+        exploration_initial_eps: float = 1.0,
+        exploration_final_eps: float = 0.05,
+        mixing_width: int = 32,
+        hyper_width: int = 64,
     ) -> None: ...
 
 class QRDQNConfig(rl_training.algorithms.dqn_variants.QRDQNConfig):
@@ -1420,4 +1580,30 @@ class TRPOConfig(rl_training.algorithms.trpo.TRPOConfig):
         cg_damping: float = 0.1,
         line_search_max_iter: int = 10,
         line_search_shrinking_factor: float = 0.8,
+    ) -> None: ...
+
+class VDNConfig(rl_training.algorithms.vdn.VDNConfig):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = 0.0005,
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        batch_size: int = 32,
+        gradient_steps: int = 1,
+        per_beta: ScheduleLike = {'initial': 0.4, 'final': 1.0, 'fraction': 1.0},
+        max_grad_norm: float | None = 10.0,
+        adam_eps: float = 1e-08,
+        net_arch: Sequence[int] = [64, 64],
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'relu',
+        agent_id: bool = True,
+        tau: float = 1.0,
+        target_update_interval: int = 200,
+        double: bool = True,
+        loss: Literal['huber', 'mse'] = 'mse',
+        exploration_fraction: float = 0.1,
+        exploration_initial_eps: float = 1.0,
+        exploration_final_eps: float = 0.05,
     ) -> None: ...
