@@ -36,6 +36,7 @@ EXECUTED = (  # the README is run by test_readme.py
     "docs/configuration.md",
     "docs/encoders.md",
     "docs/replay.md",
+    "docs/teams.md",
     "docs/stability.md",
     "docs/scope.md",
     "docs/watching.md",
@@ -222,6 +223,8 @@ def test_the_page_on_phases_names_the_methods_of_every_algorithm() -> None:
     }
     box, choice = Box((2,), (-1.0, -1.0), (1.0, 1.0)), Discrete(2)
     for entry in ALGORITHMS.values():
+        if entry.algorithm.teams:  # which learn by env steps alone
+            continue
         action = box if issubclass(entry.algorithm, ContinuousAlgorithm) else choice
         settings = entry.config().fitted(Supply(2**20, "all", "nothing", num_steps=2**20))
         passes = entry.algorithm(settings, Spec(box, action)).passes()
