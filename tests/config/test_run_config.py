@@ -62,6 +62,8 @@ SHORT = {  # changes for a rollout of 16 steps, and the updates it then takes
     "ppo": ({"n_steps": 8}, {"batch_size": 4, "n_epochs": 1}, 4),
     "a2c": ({"n_steps": 8}, {}, 1),
     "appo": ({"n_steps": 8}, {"batch_size": 4, "n_epochs": 1}, 4),
+    "ippo": ({"n_steps": 8}, {"batch_size": 4, "n_epochs": 1}, 4),
+    "mappo": ({"n_steps": 8}, {"batch_size": 4, "n_epochs": 1}, 4),
     "impala": ({"n_steps": 8}, {"batch_size": 8, "n_epochs": 1}, 2),
     # one of the policy, four of the value function
     "trpo": ({"n_steps": 8}, {"batch_size": 4, "n_critic_updates": 1}, 5),

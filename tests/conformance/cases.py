@@ -182,7 +182,11 @@ def usual(entry: Entry) -> Case:
 
 
 LISTED = {case.name for case in CASES}
-STEPPING = [entry for entry in ALGORITHMS.values() if entry.config.needs.experience != "data"]
+STEPPING = [
+    entry
+    for entry in ALGORITHMS.values()
+    if entry.config.needs.experience != "data" and not entry.algorithm.teams  # teams have a suite of their own
+]
 CASES += [usual(entry) for entry in STEPPING if entry.title not in LISTED]
 
 
