@@ -155,3 +155,23 @@ def test_a_coloured_picture_and_eighteen_actions_can_be_asked_for() -> None:
     assert env.spec.action.num == 18
     assert env.spec.obs.is_image
     env.close()
+
+
+@pytest.mark.parametrize("sticky", [0.0, 0.25])
+def test_a_game_of_gymnasium_goes_on_from_a_saved_state_bit_for_bit(sticky: float) -> None:
+    config = EnvConfig(
+        id="ale_py:ALE/Pong-v5",
+        backend="gymnasium",
+        kwargs={"repeat_action_probability": sticky, "obs_type": "ram"},
+        max_episode_steps=20,
+    )
+    env, copy = make_env(config), make_env(config)
+    env.reset(5)
+    moves = torch.from_numpy(np.random.default_rng(0).integers(0, 6, (70, 1)))
+    for action in moves[:50]:  # in the third game
+        env.step(action)
+    assert copy.set_state(env.get_state()) is None
+    for action in moves[50:]:
+        assert same_trees(env.step(action), copy.step(action))
+    env.close()
+    copy.close()

@@ -9,6 +9,10 @@ import numpy as np
 
 from rl_training.envs.goal_judge import GoalJudge, why_no_judge
 from rl_training.envs.result_checks import check_reset
+from rl_training.envs.vector import following_seed
+
+# Packages whose environments draw random numbers that `np_random` does not hold: every episode gets a seed.
+OWN_DRAWS = ("ale_py.",)
 
 
 class EpisodeLog(gym.Wrapper):
@@ -23,9 +27,12 @@ class EpisodeLog(gym.Wrapper):
         self.seed: int | None = None  # the last one it was given
         self.start: dict[str, Any] = {}
         self.actions: list[Any] = []
+        self.own_draws = type(self.unwrapped).__module__.startswith(OWN_DRAWS)
         self.judge: GoalJudge | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        if seed is None and self.own_draws and "seed" in self.start:
+            seed = following_seed(self.start["seed"])
         if seed is not None:
             self.seed = int(seed)
             self.start = {"seed": self.seed}
