@@ -22,9 +22,9 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-def linear(inputs: int, outputs: int, gain: float | None) -> nn.Linear:
+def linear(inputs: int, outputs: int, gain: float | None, kind: type[nn.Linear] = nn.Linear) -> nn.Linear:
     """Returns a linear layer; with a gain, initialised orthogonally with zero bias, otherwise as torch does."""
-    layer = nn.Linear(inputs, outputs)
+    layer = kind(inputs, outputs)
     if gain is not None:
         nn.init.orthogonal_(layer.weight, gain)
         nn.init.zeros_(layer.bias)

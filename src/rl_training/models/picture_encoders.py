@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from rl_training.core import Box
 from rl_training.core.pictures import channels_are_last, sort_dimensions
 from rl_training.models.mlp import linear
+from rl_training.models.onednn_linear import OneDNNLinear
 from rl_training.models.own_encoder import Encoder
 
 BOARD = 12  # cells along a side up to which `SmallCNN` keeps every cell
@@ -53,7 +54,7 @@ class PictureEncoder(Encoder):
             self.start_orthogonal()
         with torch.no_grad():
             flat = self.convolutions(torch.zeros(1, channels, *sides)).shape[-1]
-        self.head = nn.Sequential(linear(flat, features_dim, 2**0.5 if ortho_init else None), nn.ReLU())
+        self.head = nn.Sequential(linear(flat, features_dim, 2**0.5 if ortho_init else None, OneDNNLinear), nn.ReLU())
 
     def build_convolutions(self, channels: int, sides: Sequence[int]) -> nn.Sequential:
         """Returns new layers from pictures [batch, channels, height, width] to [batch, numbers].
@@ -89,8 +90,8 @@ class NatureCNN(PictureEncoder):
             nn.Conv2d(32, 64, 4, stride=2),
             nn.ReLU(),
             nn.Conv2d(64, 64, 3, stride=1),
-            nn.ReLU(),
             nn.Flatten(),
+            nn.ReLU(),  # of numbers in the order that the next layer, and so its gradient, has
         )
 
     def start_orthogonal(self) -> None:
@@ -178,11 +179,7 @@ def advice(sides: Sequence[int]) -> str:
 def prepare_images(x: Tensor) -> Tensor:
     """Returns uint8 images [batch, channels, height, width] as floats, in the order and data type that suit convolutions.
 
-    Channels lie together in memory on a GPU and where gradients are taken; without them a CPU is faster as it is.
+    Channels lie together in memory.
     """
-    kind = x.device.type
-    cast = kind != "meta" and torch.is_autocast_enabled(kind)  # torch knows no autocast of meta tensors
-    dtype = torch.get_autocast_dtype(kind) if cast else torch.float32
-    if kind == "cpu" and not torch.is_grad_enabled():
-        return x.to(dtype, memory_format=torch.contiguous_format)
+    dtype = torch.get_autocast_dtype(x.device.type) if torch.is_autocast_enabled(x.device.type) else torch.float32
     return x.contiguous(memory_format=torch.channels_last).to(dtype)
