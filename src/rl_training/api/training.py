@@ -15,12 +15,14 @@ from rl_training.api.env_source import open_training_env, verify_resumability
 from rl_training.config import ConfigError, RunConfig
 from rl_training.config.parsing import parse_steps
 from rl_training.config.run_config import can_be_built
+from rl_training.core.pictures import picture_keys
 from rl_training.envs import VectorEnv
 from rl_training.experiment import RunDirectory
 from rl_training.experiment.checkpoint import damage_named, read_manifest
 from rl_training.experiment.run import Run
 from rl_training.experiment.run_callbacks import Evaluation
 from rl_training.runtime import EvalResult, Progress, Streams, Trainer
+from rl_training.runtime.kept_memory import keep_freed_memory
 from rl_training.runtime.torch_context import plain_torch
 
 if TYPE_CHECKING:
@@ -44,6 +46,8 @@ def build_run(agent: Agent, config: RunConfig | None = None) -> Run:
     else:
         plan_again(agent.trainer, agent.config, training_envs(agent))
     choose_mode(agent.trainer, agent.config)
+    if agent.config.training.device == "cpu" and picture_keys(agent.spec.obs):
+        keep_freed_memory()
     agent.ranks.exchange([])  # all have read what they go on from before the first writes to it
     return Run(
         config=agent.config,
