@@ -158,7 +158,7 @@ class Rollout(Experience[BatchT, BatchT]):
     def gather(self, storage: BatchT, draw: Tensor) -> BatchT:
         """Returns the rows with the indices `draw`, [batch] or [time, sequence]; -1 is padding and gets weight 0."""
         if draw.ndim == 1:
-            return tree_map(lambda column: column[draw], storage)
+            return tree_map(lambda column: column.index_select(0, draw), storage)
         batch = tree_map(lambda column: column[draw.clamp(min=0)], storage)
         return batch._replace(weight=batch.weight * (draw >= 0))
 
