@@ -1,3 +1,5 @@
+import math
+
 import pytest
 import torch
 from torch import nn
@@ -201,7 +203,7 @@ def test_factory_is_called_with_the_space() -> None:
     [
         ("no_such_package:make", "cannot be imported"),
         (f"{FACTORY}:no_such_function", "cannot be imported"),
-        (FACTORY, "unknown: use 'nature', 'impala', 'small' .* 'package.module:name'"),
+        (FACTORY, "unknown: use 'nature', 'impala', 'small', 'flat' .* 'package.module:name'"),
         (f"{FACTORY}:nameless", "features_dim"),
         (f"{FACTORY}:not_a_module", "must return a torch module"),
     ],
@@ -216,3 +218,13 @@ def test_a_wrong_factory_is_named_in_the_error(factory: str, message: str) -> No
 def test_too_many_choices_are_refused_before_they_fill_the_memory(space: Discrete | MultiDiscrete) -> None:
     with pytest.raises(ValueError, match=r"has \d+ choices, and a one-hot vector takes at most 100000: .*nn.Embedding"):
         build_encoder(space)
+
+
+@pytest.mark.parametrize(("shape", "largest"), [((10, 10, 4), 1.0), ((5, 3, 3), 255.0)])
+def test_flat_pictures_are_their_pixels_from_0_to_1(shape: tuple[int, ...], largest: float) -> None:
+    size = math.prod(shape)
+    encoder = build_encoder(Box(shape, (0.0,) * size, (largest,) * size, "uint8"), factory="flat")
+    pictures = torch.randint(int(largest) + 1, (2, 7, *shape), dtype=torch.uint8)
+    assert torch.equal(encoder(pictures), pictures.reshape(2, 7, size).float() / largest)
+    assert encoder.features_dim == size
+    assert not list(encoder.parameters())

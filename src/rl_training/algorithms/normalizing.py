@@ -20,7 +20,7 @@ class NormalizingConfig(AlgorithmConfig):
     learning_rate: PositiveSchedule
     normalize_observation: bool = False  # by running mean and variance (of a dataset's rows), inside the policy
     clip_observation: Positive = 10.0  # after normalisation
-    encoder: str | None = None  # of pictures: nature, impala, small; or 'package.module:name', which takes the space
+    encoder: str | None = None  # of pictures: nature, impala, small, flat; or 'package.module:name'
 
 
 ConfigT = TypeVar("ConfigT", bound=NormalizingConfig)

@@ -58,7 +58,7 @@ class DictEncoder(Encoder):
 def build_encoder(space: Space, *, factory: str | None = None, ortho_init: bool = True) -> Encoder:
     """Returns a new encoder for a space: that for its kind, or the user's from `factory`, 'package.module:name'.
 
-    As `factory`, `nature`, `impala` or `small` names the network for pictures, also for those in a Dict.
+    As `factory`, `nature`, `impala`, `small` or `flat` names the one for pictures, also for those in a Dict.
     """
     if factory is not None and ":" in factory:
         return build_own(factory, space)

@@ -1,4 +1,4 @@
-"""Encoders of pictures: convolutional networks that `encoder` chooses by name, `nature`, `impala` or `small`."""
+"""Encoders of pictures, which `encoder` chooses by name: `nature`, `impala`, `small` or `flat`."""
 
 from __future__ import annotations
 
@@ -153,8 +153,25 @@ class Residual(nn.Module):
         return x + self.second(F.relu(self.first(F.relu(x))))
 
 
-PICTURE_ENCODERS: dict[str, type[NatureCNN | SmallCNN | ImpalaCNN]] = {
-    kind.name: kind for kind in (NatureCNN, ImpalaCNN, SmallCNN)
+class FlatPicture(Encoder):
+    """An encoder of uint8 pictures without parameters: every pixel is a feature, from 0 to 1.
+
+    For boards such as MinAtar's on a CPU, where hidden layers alone cost a fraction of a convolution.
+    """
+
+    name, least = "flat", 1
+
+    def __init__(self, space: Box, *, ortho_init: bool = True) -> None:
+        super().__init__()
+        self.features_dim, self.scale = space.size, max(1.0, *space.high)
+
+    def forward(self, x: Tensor) -> Tensor:
+        pixels = x.flatten(-3).float()
+        return pixels if self.scale == 1.0 else pixels / self.scale
+
+
+PICTURE_ENCODERS: dict[str, type[NatureCNN | SmallCNN | ImpalaCNN | FlatPicture]] = {
+    kind.name: kind for kind in (NatureCNN, ImpalaCNN, SmallCNN, FlatPicture)
 }
 
 
@@ -172,7 +189,7 @@ def choose_by_size(space: Box) -> type[NatureCNN | SmallCNN]:
 def advice(sides: Sequence[int]) -> str:
     """Returns what to do about pictures of these sides that an encoder does not take."""
     own = "`encoder='module:factory'` with a network of your own"
-    fit = [f"encoder={kind.name!r}" for kind in PICTURE_ENCODERS.values() if min(sides) >= kind.least]
+    fit = [f"encoder={kind.name!r}" for kind in PICTURE_ENCODERS.values() if min(sides) >= kind.least > 1]
     return f"use {' or '.join(fit)}, or {own}" if fit else f"enlarge them, or pass {own}"
 
 
