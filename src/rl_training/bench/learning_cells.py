@@ -46,6 +46,36 @@ PLAIN_DQN = ("algorithm.name=dqn", *COMPILED)
 CLEANRL_PQN = ("env={id: CartPole-v1, n_envs: 4}", "experience.n_steps=128")
 VARIANTS = ("double_dqn", "dueling_dqn", "prioritized_dqn", "n_step_dqn", "noisy_dqn", "qr_dqn", "iqn", "rainbow_dqn")
 
+# MinAtar: sampled actions, 128 episodes, the last evaluation. The cells for a GPU have the numbers of pgx's example;
+# add --set training.device=cuda.
+PGX = (
+    "training={total_timesteps: 20000000, log_interval: 524288}",
+    "env.n_envs=4096",
+    "algorithm.encoder=small",
+    "algorithm.batch_size=4096",
+    "algorithm.n_epochs=3",
+    "algorithm.learning_rate=3e-4",
+)
+MINATAR = {  # the score to reach after 20M steps, and pgx's, read off its plots
+    "breakout": (40, "50 +- 7"),
+    "freeway": (60, "63.5"),
+    "space_invaders": (120, "145 to 150"),
+    "asterix": (18, "22 to 25"),
+    "seaquest": (30, "54 +- 10"),
+}
+PONG_ON_GPU = (
+    "training={total_timesteps: 4000000}",
+    "env={id: ALE/Pong-v5, n_envs: 64, kwargs: {protocol: dqn}}",
+    "algorithm.batch_size=2048",
+)
+QR_PONG_ON_GPU = (
+    "training={total_timesteps: 500000}",
+    "env={id: ALE/Pong-v5, n_envs: 8, kwargs: {protocol: machado}}",
+    "experience.train_freq=8",
+    "algorithm.gradient_steps=2",
+    "algorithm.exploration_fraction=0.5",  # of 500,000 steps: the preset's 250,000
+)
+
 HUNDRED_K = ("training.total_timesteps=100000", "training.compile=true")
 ALONE = ("experience.hindsight.k=0",)  # nothing is relabelled, and networks see the same
 AS_GOOD = "not worse than dqn-cartpole-100k by more than 2.33 standard errors"
@@ -243,6 +273,21 @@ LEARNING: dict[str, LearningCell] = {
     "crossq-halfcheetah-100k": LearningCell(
         "crossq/halfcheetah", 6739, "SimbaV2's runs 8112 +- 895 (at 100k, HalfCheetah-v4, 10 seeds)", HUNDRED_K, 1
     ),
+    "ppo-minatar-breakout": LearningCell(
+        "ppo/minatar_breakout", 10, "PureJaxRL about 42 at 10M (plot)", last=1, episodes=128
+    ),
+    **{
+        f"ppo-minatar-{game.replace('_', '-')}-gpu": LearningCell(
+            f"ppo/minatar_{game}", gate, f"pgx {theirs} at 20M (plot)", PGX, last=1, episodes=128
+        )
+        for game, (gate, theirs) in MINATAR.items()
+    },
+    "ppo-pong-gpu": LearningCell(
+        "ppo/atari", 18, "CleanRL 20.36 +- 0.20 (10M, 3 seeds, training return)", PONG_ON_GPU, of="training"
+    ),
+    "qr-dqn-pong-gpu": LearningCell(
+        "qr_dqn/atari", -17, "Dopamine -14.7 at 500k (5 seeds, training return)", QR_PONG_ON_GPU, of="training"
+    ),
     "redq-halfcheetah-50k": LearningCell(
         "redq/halfcheetah",
         4318,
@@ -270,9 +315,16 @@ ATTEMPTS = (
 )  # kept beside what was learned from them
 
 
-def suite(control: bool) -> tuple[str, ...]:
-    names = [name for name in LEARNING if not name.endswith(ATTEMPTS)]
-    return tuple(name for name in names if any(word in name for word in CONTROL) == control)
+def suite(kind: str) -> tuple[str, ...]:
+    return tuple(name for name in LEARNING if not name.endswith(ATTEMPTS) and suite_of(name) == kind)
 
 
-LEARNING_SUITES = {"classic": suite(control=False), "control": suite(control=True)}
+def suite_of(name: str) -> str:
+    if name.endswith("-gpu"):
+        return "gpu"
+    if "minatar" in name:
+        return "pictures"
+    return "control" if any(word in name for word in CONTROL) else "classic"
+
+
+LEARNING_SUITES = {kind: suite(kind) for kind in ("classic", "control", "pictures", "gpu")}

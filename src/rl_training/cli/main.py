@@ -260,7 +260,7 @@ def add_bench(bench: argparse.ArgumentParser) -> None:
         "--peer-timeout", type=number, default=900, metavar="SECONDS", help="a peer that answers later is stopped"
     )
     learn = kinds.add_parser("learn", help="train frozen presets, judge them; exit code 1 if a gate is missed")
-    learn.add_argument("--suite", choices=["classic", "control"], default="classic")
+    learn.add_argument("--suite", choices=["classic", "control", "pictures", "gpu"], default="classic")
     learn.add_argument("--seeds", default="5", help="how many, or which: 0,7")
     learn.add_argument("--set", action="append", default=[], metavar="SECTION.FIELD=VALUE", dest="overrides")
     learn.add_argument("--judge", action="store_true", help="run nothing: judge what is stored")
