@@ -41,6 +41,7 @@ EXECUTED = (  # the README is run by test_readme.py
     "docs/scope.md",
     "docs/watching.md",
     "docs/report.md",
+    "docs/atari.md",
     "docs/platforms.md",
     "docs/datasets.md",
     "docs/algorithms/index.md",
