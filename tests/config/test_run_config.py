@@ -43,11 +43,18 @@ def test_every_algorithm_has_a_preset_and_two_have_one_for_every_environment():
 @pytest.mark.parametrize("name", list_presets())
 def test_preset_round_trip(name):
     values = load_config_values(name)
+    if values["env"]["id"].startswith("ALE/"):
+        needs.import_package("ale_py")
     assert values["about"]["source"]
     assert values["about"]["result"]
     config = RunConfig.from_mapping(values)
     assert config.name == name.split("/")[0]
-    assert config.env.id in NATIVE or not installed(config.env.id) or gym.spec(config.env.id).id == config.env.id
+    assert (
+        config.env.id in NATIVE
+        or config.env.backend == "ale"
+        or not installed(config.env.id)
+        or gym.spec(config.env.id).id == config.env.id
+    )
     plain = config.to_mapping()
     assert RunConfig.from_mapping(plain) == config
     assert RunConfig.from_mapping(yaml.safe_load(yaml.safe_dump(plain))) == config
@@ -97,18 +104,21 @@ WIDE = ("crossq/ant", "crossq/hopper", "crossq/walker2d")
 # Presets for data differ by the file, the environment and a few numbers: one of every algorithm is always run.
 FROM_DATA = re.compile(r"(hopper|halfcheetah)_(medium|medium_replay|medium_expert)")
 ALWAYS = "hopper_medium_replay"
+PICTURES = re.compile(r"(?!ppo/|dqn/).*/atari|ppo/minatar_(?!breakout).*")  # one of a kind is always run
 LARGER = re.compile(r"(?!ppo/).*/(ant|bipedalwalker|humanoid|swimmer|walker2d)")  # PPO's are always run, and Hopper's
 
 
 def takes_long(name: str) -> bool:
     from_data = FROM_DATA.fullmatch(name.split("/")[1]) is not None and not name.endswith(ALWAYS)
-    return name in WIDE or from_data or LARGER.fullmatch(name) is not None
+    return name in WIDE or from_data or any(kind.fullmatch(name) for kind in (LARGER, PICTURES))
 
 
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] if takes_long(name) else []) for name in list_presets()]
 )
 def test_preset_trains_for_one_rollout(name):
+    if name.endswith("/atari"):
+        needs.import_package("ale_py")
     config = RunConfig.from_mapping(load_config_values(name))
     if config.env.backend == "gymnasium" and not installed(config.env.id):
         pytest.skip(needs.package(f"of {config.env.id}"))

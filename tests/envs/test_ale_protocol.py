@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +24,11 @@ def test_the_two_presets() -> None:
     assert (dqn.sticky, dqn.noop_max, dqn.fire_reset, dqn.life_loss_terminal) == (0.0, 30, True, True)
     for protocol in (machado, dqn):
         assert (protocol.frame_skip, protocol.size, protocol.max_steps * protocol.frame_skip) == (4, 84, 108_000)
+
+
+def test_the_page_names_every_setting() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "atari.md").read_text(encoding="utf-8")
+    assert [name for name in (*PROTOCOLS, *asdict(PROTOCOLS["dqn"])) if f"`{name}`" not in page] == []
 
 
 def test_single_settings_change_a_preset_and_the_limit_is_that_of_the_section() -> None:
