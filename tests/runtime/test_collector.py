@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import gymnasium as gym
@@ -15,7 +16,7 @@ from rl_training.core import Act, Column, Transition, Tree, tree_leaves
 from rl_training.core.policy import Memory
 from rl_training.envs import EnvConfig, VectorEnv, make_env
 from rl_training.runtime import make_collector
-from rl_training.runtime.collector import Episode, LocalCollector
+from rl_training.runtime.collector import EnvCollector, Episode, LocalCollector
 from rl_training.runtime.sent_pictures import SentPictures
 from rl_training.runtime.transfer import Packed
 from tests.envs.counting import CountingEnv
@@ -191,8 +192,8 @@ def test_memory_starts_afresh_with_every_episode(backend: str) -> None:
 
 
 def test_without_exploration_the_policy_takes_its_mode() -> None:
-    collector, algorithm = started(build(Reach, "local", 1))
-    collector.explore = False
+    _, algorithm = started(env := build(Reach, "local", 1))
+    collector = EnvCollector(env, algorithm.policy, seed=0, explore=False)
     steps = collector.collect(algorithm.policy, 3)
     with torch.no_grad():
         assert torch.equal(steps.action, algorithm.policy.distribution(steps.obs).mode())
@@ -302,3 +303,15 @@ def test_blocks_of_a_native_environment_by_a_recording_equal_single_steps(monkey
     assert Replayed.calls == 2 + 1
     for plain, whole in zip(*parts, strict=True):
         assert all(torch.equal(a, b) for a, b in zip(tree_leaves(plain), tree_leaves(whole), strict=True))
+
+
+@pytest.mark.compiled
+def test_acting_is_compiled_without_the_environments() -> None:
+    """An emulator cannot be pickled, which the compiler would do with all that a compiled method belongs to."""
+    env = make_env(EnvConfig(id="CartPole-v1", n_envs=2))
+    env.emulator = threading.Lock()  # pyrefly: ignore (no attribute of environments)
+    policy = PPOAlgorithm(PPOConfig(), env.spec).policy
+    plain, compiled = (EnvCollector(env, policy, seed=0, explore=False, mode=mode) for mode in (False, True))
+    wanted = plain.act(policy, plain.obs, (), plain.first)
+    assert torch.equal(compiled.collect(policy, 1).action[0], wanted.action)
+    assert not compiled.run_act.failed  # pyrefly: ignore (of a compiled function)

@@ -159,7 +159,7 @@ class LocalCollector(Collector):
         columns: Sequence[Column] = (),
     ) -> None:
         self.env, self.num_envs, self.spec = env, env.num_envs, env.spec
-        self.explore = explore
+        self.act = partial(act, explore=explore)
         self.device = policy.device  # host environments stay on the CPU
         self.convert = policy.to_env.on(env.device).forward  # without what a call of a module costs
         self.obs: Tree = env.reset(seed)
@@ -176,9 +176,6 @@ class LocalCollector(Collector):
     @property
     def state_kind(self) -> StateKind:
         return self.env.state_kind
-
-    def act(self, policy: Policy, obs: Tree, memory: Memory, first: Tensor) -> Act:
-        return policy.act(obs, memory, first, explore=self.explore)
 
     def track_episodes(self, steps: Transition, game: Sequence[Score] = ()) -> None:
         """Adds [time, env] steps to the running returns and lengths, and appends the episodes that ended to `episodes`.
@@ -306,6 +303,11 @@ class EnvCollector(LocalCollector):
         if policy not in self.recordings:
             self.recordings[policy] = CudaGraph(partial(self.act, policy))
         return self.recordings[policy](seen, memory, first)
+
+
+def act(policy: Policy, obs: Tree, memory: Memory, first: Tensor, *, explore: bool) -> Act:
+    """Returns the policy's action; no method of a collector, which would be compiled with its environments."""
+    return policy.act(obs, memory, first, explore=explore)
 
 
 def kept_columns(columns: Sequence[Column], memory: Memory) -> dict[str, int]:
