@@ -139,6 +139,17 @@ def test_exploring_decisions_are_those_of_act(case: tuple) -> None:
     assert not torch.equal(action, policy.decide(raw).action)
 
 
+@pytest.mark.parametrize("case", CASES, ids=ids)
+def test_what_a_policy_prefers_is_its_action_without_exploration(case: tuple) -> None:
+    policy = make(*case).algorithm.policy
+    seen = policy.from_env(tree_map(torch.from_numpy, observations(case[2])))
+    with torch.no_grad():
+        preferred = policy.prefer(seen, policy.initial_memory(ROWS))
+        act = policy.act(seen, policy.initial_memory(ROWS), explore=False)
+    assert torch.equal(preferred.action, act.action)
+    assert all(torch.equal(a, b) for a, b in zip(preferred.memory, act.memory, strict=True))
+
+
 def set_output(policy: Policy, output: list[float]) -> None:
     """The policy's last layer says this whatever it sees."""
     with torch.no_grad():

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from rl_training.core.spaces import Box, Dict, Discrete, Leaf, Space
 from rl_training.core.tree import Tree
 
+DTYPES = {"float32": torch.float32, "uint8": torch.uint8, "int64": torch.int64}
 EDGE = 1e-6  # of half the range: actions that near to a bound count as at it, because rescaling rounds
 
 
@@ -26,16 +27,23 @@ class ObservationConverter(nn.Module):
         self.space = space
 
     def forward(self, obs: Tree) -> Tree:
+        self.check(obs)
+        return self.convert(obs)
+
+    def check(self, obs: Tree) -> None:
+        """Raises a ValueError if observations do not fit the space."""
         if isinstance(self.space, Dict):
             if not isinstance(obs, dict) or not self.space.spaces.keys() <= obs.keys():
                 given = list(obs) if isinstance(obs, dict) else type(obs).__name__
                 raise ValueError(
                     f"the observation must be a dict with the keys {sorted(self.space.spaces)}, not {given}"
                 )
-            return {key: self.leaf(obs[key], leaf, f"observation[{key!r}]") for key, leaf in self.space.spaces.items()}
-        return self.leaf(obs, self.space, "the observation")
+            for key, leaf in self.space.spaces.items():
+                self.check_leaf(obs[key], leaf, f"observation[{key!r}]")
+        else:
+            self.check_leaf(obs, self.space, "the observation")
 
-    def leaf(self, x: object, space: Leaf, name: str) -> Tensor:
+    def check_leaf(self, x: object, space: Leaf, name: str) -> None:
         if not isinstance(x, Tensor):
             raise ValueError(f"{name} is a {type(x).__name__}: give a tensor (torch.as_tensor), or use agent.predict")
         if x.ndim == 0 or x.shape[1:] != space.shape:
@@ -44,8 +52,20 @@ class ObservationConverter(nn.Module):
             raise ValueError(f"{name} has the shape {tuple(x.shape)}: it must be {wanted}{hint}")
         if x.device.type == "cpu" and not torch.compiler.is_compiling() and not x.isfinite().all():  # a GPU would wait
             raise ValueError(f"{name} is not finite: give real numbers, without nan and inf")
-        x = x.to(getattr(torch, space.dtype))
-        return x - space.start if isinstance(space, Discrete) and space.start else x
+
+    def convert(self, obs: Tree) -> Tree:
+        """Returns observations that fit the space, which is not checked, as networks take them."""
+        if isinstance(self.space, Dict):
+            assert isinstance(obs, dict)
+            return {key: convert_leaf(obs[key], leaf) for key, leaf in self.space.spaces.items()}
+        assert isinstance(obs, Tensor)
+        return convert_leaf(obs, self.space)
+
+
+def convert_leaf(x: Tensor, space: Leaf) -> Tensor:
+    dtype = DTYPES[space.dtype]
+    x = x if x.dtype is dtype else x.to(dtype)
+    return x - space.start if isinstance(space, Discrete) and space.start else x
 
 
 class ActionConverter(nn.Module):

@@ -24,6 +24,14 @@ class Act(NamedTuple):
     memory: Memory = ()
 
 
+class Preference(NamedTuple):
+    """A policy's deterministic choice: actions in its own units, new memory, and what they were chosen by."""
+
+    action: Tensor
+    memory: Memory = ()
+    distribution: tuple = ()  # named tensors [batch, ...]: parameters of a distribution, or values; () if there are none
+
+
 class Decision(NamedTuple):
     """Actions for the environment, one row per observation, and the memory to pass with the next observations."""
 
@@ -62,6 +70,14 @@ class Policy(nn.Module, ABC):
         `obs` comes from `from_env`; the bool mask `first` [batch] marks rows whose memory is reset before acting.
         """
 
+    def prefer(self, obs: Tree, memory: Memory = (), first: Tensor | None = None) -> Preference:
+        """Returns the action of `act` without exploration, and what it was chosen by; leaves out the log-probability.
+
+        Policies override it to do less work than `act`, or to show their distribution, which exported files return.
+        """
+        act = self.act(obs, memory, first, explore=False)
+        return Preference(act.action, act.memory)
+
     @torch.no_grad()
     def decide(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = False) -> Decision:
         """Returns actions in the environment's units, and new memory, for tensors of its observations, a row each.
@@ -69,9 +85,15 @@ class Policy(nn.Module, ABC):
         Without `memory`, every row is the first of its episode; the bool mask `first` [batch] marks such rows.
         No gradients are recorded.
         """
-        seen = self.from_env(obs)
-        act = self.act(seen, memory or self.initial_memory(next(tree_leaves(seen)).shape[0]), first, explore=explore)
-        return Decision(self.to_env(act.action), act.memory)
+        self.from_env.check(obs)
+        return self.decide_checked(obs, memory, first, explore=explore)
+
+    def decide_checked(self, obs: Tree, memory: Memory, first: Tensor | None, *, explore: bool) -> Decision:
+        """Returns the result of `decide` for observations that were checked already; gradients are recorded, if enabled."""
+        seen = self.from_env.convert(obs)
+        memory = memory or self.initial_memory(next(tree_leaves(seen)).shape[0])
+        chosen = self.act(seen, memory, first) if explore else self.prefer(seen, memory, first)
+        return Decision(self.to_env.forward(chosen.action), chosen.memory)
 
     def forward(self, obs: Tree, memory: Memory = (), first: Tensor | None = None) -> tuple[Tensor, Memory]:
         """Returns the action and memory of `decide` without exploration, as a plain tuple.

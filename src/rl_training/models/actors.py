@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from rl_training.core import Act, Policy, Space, Spec, Tree
-from rl_training.core.policy import Memory
+from rl_training.core.policy import Memory, Preference
 from rl_training.functional import DiagGaussian, SquashedGaussian
 from rl_training.models.encoders import build_encoder
 from rl_training.models.normalizer import ObservationNormalizer
@@ -80,6 +80,9 @@ class DeterministicPolicy(Policy):
         unknown = torch.full_like(action[..., 0], math.nan)  # a clipped or drifting action has no density
         return Act(action.clamp(-1, 1), unknown, memory)
 
+    def prefer(self, obs: Tree, memory: Memory = (), first: Tensor | None = None) -> Preference:
+        return Preference(self.action(obs), memory)
+
 
 class SquashedGaussianPolicy(Policy):
     """A policy that draws from a normal, whose mean and deviation an actor gives, and pushes draws through tanh."""
@@ -99,6 +102,10 @@ class SquashedGaussianPolicy(Policy):
         if explore:
             return Act(*distribution.draw(), memory)
         return Act(distribution.mode(), distribution.log_prob_before(distribution.mean), memory)
+
+    def prefer(self, obs: Tree, memory: Memory = (), first: Tensor | None = None) -> Preference:
+        distribution = self.distribution(obs)
+        return Preference(distribution.mode(), memory, distribution)
 
 
 class ClippedGaussianPolicy(Policy):
@@ -134,3 +141,7 @@ class ClippedGaussianPolicy(Policy):
         inside = (action.abs() <= 1).all(-1)
         log_prob = torch.where(inside, distribution.log_prob(action), math.nan)  # a clipped action has no density
         return Act(action.clamp(-1, 1), log_prob, memory)
+
+    def prefer(self, obs: Tree, memory: Memory = (), first: Tensor | None = None) -> Preference:
+        distribution = self.distribution(obs)
+        return Preference(distribution.mode(), memory, distribution)

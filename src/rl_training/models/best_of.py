@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from rl_training.core import Act, Policy, Spec, Tree, tree_leaves
-from rl_training.core.policy import Memory
+from rl_training.core.policy import Memory, Preference
 from rl_training.models.actors import Actor, SquashedGaussianPolicy
 from rl_training.models.ensembles import Critics
 from rl_training.models.normalizer import ObservationNormalizer
@@ -76,10 +76,14 @@ class BestOfPolicy(SquashedGaussianPolicy):
     def act(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = True) -> Act:
         if explore:
             return super().act(obs, memory, first)
+        action = self.prefer(obs).action
+        return Act(action, torch.full_like(action[:, 0], math.nan), memory)  # how likely the best is, is not known
+
+    def prefer(self, obs: Tree, memory: Memory = (), first: Tensor | None = None) -> Preference:
         distribution = self.distribution(obs)
         spread = distribution.log_std.exp().unsqueeze(1) * self.noise
         action = torch.tanh(distribution.mean.unsqueeze(1) + spread)
-        return Act(*best_of(self.critics, self.normalizer(obs), action), memory)
+        return Preference(best_of(self.critics, self.normalizer(obs), action)[0], memory, distribution)
 
 
 def best_of(critics: Critics, obs: Tree, action: Tensor) -> tuple[Tensor, Tensor]:

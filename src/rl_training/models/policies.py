@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from rl_training.core import Act, Box, Dict, Discrete, MultiBinary, MultiDiscrete, Policy, Space, Spec, Tree
-from rl_training.core.policy import Memory
+from rl_training.core.policy import Memory, Preference
 from rl_training.functional import Bernoulli, Categorical, DiagGaussian, Distribution, MultiCategorical
 from rl_training.models.encoders import encode_mask
 from rl_training.models.mlp import MLP
@@ -74,6 +74,10 @@ class StochasticPolicy(Policy):
     def act(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = True) -> Act:
         return choose(self.distribution(obs), memory, explore)
 
+    def prefer(self, obs: Tree, memory: Memory = (), first: Tensor | None = None) -> Preference:
+        distribution = self.distribution(obs)
+        return Preference(distribution.mode(), memory, distribution)
+
 
 class RecurrentPolicy(Policy):
     """A policy with memory that draws from a distribution: normaliser, encoder, recurrent core and action head."""
@@ -89,6 +93,10 @@ class RecurrentPolicy(Policy):
 
     def act(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = True) -> Act:
         return choose(*self.advance(obs, memory, first), explore)
+
+    def prefer(self, obs: Tree, memory: Memory = (), first: Tensor | None = None) -> Preference:
+        distribution, memory = self.advance(obs, memory, first)
+        return Preference(distribution.mode(), memory, distribution)
 
     def advance(self, obs: Tree, memory: Memory, first: Tensor | None) -> tuple[Distribution, Memory]:
         """Returns the distributions of one step, for observations [batch, ...], and the new memory.

@@ -9,14 +9,14 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from rl_training.core import Act, Policy, Schedule, Scheduled, Space, Spec, Tree
-from rl_training.core.policy import Memory
+from rl_training.core.policy import Memory, Preference
 from rl_training.functional import Categorical
 from rl_training.models.encoders import build_encoder, encode_mask
 from rl_training.models.mlp import MLP, NoisyMLP
@@ -120,6 +120,12 @@ def dormant_share(layers: Iterator[Tensor], threshold: float = 0.025) -> Tensor:
     return (torch.cat(scores) <= threshold).float().mean()
 
 
+class ActionValues(NamedTuple):
+    """The expected return of every action, [batch, action], with -inf for those that may not be chosen."""
+
+    q_values: Tensor
+
+
 class QPolicy(Policy):
     """A policy that takes the allowed action with the highest expected return; to explore, also others.
 
@@ -166,6 +172,10 @@ class QPolicy(Policy):
         leaf = next(iter(obs.values())) if isinstance(obs, dict) else obs
         fractions = (torch.arange(self.num_fractions, device=leaf.device) + 0.5) / self.num_fractions
         return fractions.expand(leaf.shape[0], -1)
+
+    def prefer(self, obs: Tree, memory: Memory = (), first: Tensor | None = None) -> Preference:
+        q = forbid(self.q_values(obs), self.allowed(obs))
+        return Preference(q.argmax(-1), memory, ActionValues(q))
 
     def act(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = True) -> Act:
         allowed = self.allowed(obs)
