@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from rl_training import A2C, PPO
+from rl_training import A2C, PPO, ConfigError
 from tests.api.small_agents import KINDS, OBS, SMALL, make
 from tests.envs.counting import CountingEnv
 
@@ -101,3 +101,22 @@ def test_predict_discrete_observations():
     agent.learn(32, progress=False)
     assert agent.predict(12)[0] in (0, 1)
     assert agent.predict([10, 11, 14])[0].shape == (3,)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_one_array_of_floats_is_read_as_a_batch_is(dtype):
+    agent = A2C("Pendulum-v1", normalize_observation=True, seed=1)
+    rows = np.random.default_rng(0).normal(size=(20, 3)).astype(dtype)
+    batch, _ = agent.predict(rows)
+    np.testing.assert_allclose([agent.predict(row)[0] for row in rows], batch, rtol=1e-6)
+    strided = np.repeat(rows, 2, 0)[::2]
+    np.testing.assert_array_equal(agent.predict(strided[3])[0], agent.predict(rows[3])[0])
+    for wrong, sentence in ((np.nan, "not finite"), (np.inf, "not finite"), (1e39, "float32 ends at")):
+        obs = np.array([0, wrong, 1], dtype)
+        with (
+            np.errstate(over="ignore"),
+            pytest.raises(ConfigError, match="not finite" if dtype is np.float32 else sentence),
+        ):
+            agent.predict(obs)
+    large = np.full(3, 3e38, dtype)  # finite, and their sum is not
+    assert np.isfinite(agent.predict(large)[0]).all()

@@ -36,6 +36,7 @@ from rl_training.runtime.seeding import Streams
 from rl_training.runtime.torch_context import OwnStream, one_thread, plain_torch
 
 log = logging.getLogger(__name__)
+NOTHING = nullcontext()
 
 
 @explains_foreign_names
@@ -244,7 +245,6 @@ class Agent(Copyable):
         return record_agent(self, path, num_episodes, deterministic, seed, env, fps)
 
     @plain_torch()
-    @torch.no_grad()
     def predict(
         self,
         obs: ArrayLike | Mapping[str, ArrayLike],
@@ -260,11 +260,16 @@ class Agent(Copyable):
         of a recurrent policy back as `state` with the next observation, and set `episode_start`, a flag or one per row,
         where an episode begins. Raises ConfigError if an observation does not fit the space.
         """
-        policy, explore = self.algorithm.policy, not parse_flag(deterministic, "deterministic")
+        policy, explore = (
+            self.algorithm.policy,
+            not (deterministic is True or parse_flag(deterministic, "deterministic")),
+        )
         batch, single = encode_observation(obs, policy.spec.obs, policy.device, self.spec.obs)
-        memory, first = encode_memory(state, episode_start, policy.initial_memory(num_rows(batch)), batch)
-        with self.random_numbers().used(policy.device) if explore else nullcontext():
-            action, memory = policy.decide(batch, memory, first, explore=explore)
+        memory, first = encode_memory(
+            state, episode_start, policy.initial_memory(1 if single else num_rows(batch)), batch
+        )
+        with torch.no_grad(), self.random_numbers().used(policy.device) if explore else NOTHING:
+            action, memory = policy.decide_checked(batch, memory, first, explore=explore)
         return decode_action(action, single), tuple(part.cpu().numpy() for part in memory) or None
 
     def random_numbers(self) -> OwnStream:

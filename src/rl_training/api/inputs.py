@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import isfinite
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -12,7 +14,9 @@ from rl_training.core.policy import Memory
 from rl_training.core.spaces import choices
 from rl_training.envs.conversion import to_batch
 
+FEW = 4096  # numbers whose sum says quickly that all are finite
 LARGEST = float(np.finfo(np.float32).max)
+FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 def encode_observation(
@@ -47,7 +51,20 @@ def encode_observation(
     return encode_leaf(obs, space, "the observation", device)
 
 
+def encode_plain(value: object, space: Leaf) -> Tensor | None:
+    """Returns one observation of a Box of floats, the usual case, as a tensor [1, ...]; None if it is anything else."""
+    if type(value) is not np.ndarray or value.shape != space.shape or not 0 < value.size <= FEW:
+        return None
+    if value.dtype not in FLOATS or not isinstance(space, Box) or space.dtype != "float32":
+        return None
+    row = torch.tensor(value, dtype=torch.float32, device="cpu")  # aligned, as `owned` makes it
+    return row[None] if isfinite(row.sum().item()) else None  # infinite also where the sum alone is too large
+
+
 def encode_leaf(value: object, space: Leaf, name: str, device: torch.device) -> tuple[Tensor, bool]:
+    plain = encode_plain(value, space)
+    if plain is not None:
+        return plain.to(device), True
     array = as_numbers(value, name)
     shape = space.shape
     if array.shape != shape and array.shape[1:] != shape:
@@ -102,6 +119,8 @@ def encode_memory(
     means True; else None means False. Returns ((), None) for a policy without memory, whose `empty` is (). Raises
     ConfigError if an argument does not fit the observations `batch` or the policy.
     """
+    if state is None and episode_start is None:
+        return empty, None
     num, device = num_rows(batch), next(tree_leaves(batch)).device
     start = as_numbers(state is None if episode_start is None else episode_start, "episode_start")
     if start.shape not in ((), (num,)):
