@@ -23,7 +23,15 @@ FOLDERS = (
     "evaluation",
     "config",
 )
-FOLDERS += ("experiment", "distributed", "api", "tuning", "bench", "cli")  # each imports only what stands before it
+FOLDERS += (
+    "experiment",
+    "export",
+    "distributed",
+    "api",
+    "tuning",
+    "bench",
+    "cli",
+)  # each imports only what stands before it
 ALONE = ("file_lock", "strict_yaml")  # modules that import nothing of ours: sage has both without torch
 
 
@@ -45,6 +53,7 @@ MAY_IMPORT = {  # layer -> layers it may use, also inside functions, in an order
     "evaluation": {"core", "functional", "models", "algorithms", "data", "experience", "runtime"},
     "config": all_before("config"),
     "experiment": all_before("experiment"),
+    "export": all_before("export"),
     "distributed": {"core", "envs", "experience", "runtime", "config", "experiment"},
     "api": all_before("api"),
     "tuning": all_before("tuning"),
