@@ -42,6 +42,7 @@ EXECUTED = (  # the README is run by test_readme.py
     "docs/watching.md",
     "docs/report.md",
     "docs/atari.md",
+    "docs/export.md",
     "docs/platforms.md",
     "docs/datasets.md",
     "docs/algorithms/index.md",

@@ -80,6 +80,7 @@ SURFACE = {
         preset_path register_algorithm""",
     "rl_training.experiment": """Checkpoint CheckpointError RecordVideo RunDirectory RunRecord find_checkpoint load_checkpoint
         runs save_checkpoint write_report""",
+    "rl_training.export": "About Exported FORMATS check_exported check_target export_policy",
     "rl_training.api": """A2C APPO AWAC Agent BC BCQ BEAR C51 CQL CalQL CrossQ DDPG DQN DiscreteBCQ DiscreteCQL
         DiscreteIQL DiscreteSAC DoubleDQN DuelingDQN IMPALA IQL IQN NStepDQN NoisyDQN PPO PQN PrioritizedDQN QRDQN REDQ
         RLPD RainbowDQN ReBRAC RecurrentPPO SAC TD3 TD3BC TQC TRPO TrainResult load make_data make_data_like

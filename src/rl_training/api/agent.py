@@ -16,6 +16,7 @@ from rl_training.api.advice import explains_foreign_names
 from rl_training.api.copying import Copyable
 from rl_training.api.data_source import Source
 from rl_training.api.evaluation_source import evaluate_agent
+from rl_training.api.exporting import export_agent
 from rl_training.api.inputs import decode_action, encode_memory, encode_observation, num_rows
 from rl_training.api.parts import AgentParts, parts_asked_for
 from rl_training.api.recording import bind_videos, record_agent
@@ -31,6 +32,7 @@ from rl_training.envs import VectorEnv
 from rl_training.experiment import Checkpoint, RunDirectory, save_checkpoint
 from rl_training.experiment.run import TrainResult
 from rl_training.experiment.run_callbacks import check_callbacks
+from rl_training.export import Exported
 from rl_training.runtime import Callback, EvalResult, HealthCheck, Progress, Trainer
 from rl_training.runtime.seeding import Streams
 from rl_training.runtime.torch_context import OwnStream, one_thread, plain_torch
@@ -271,6 +273,17 @@ class Agent(Copyable):
         with torch.no_grad(), self.random_numbers().used(policy.device) if explore else NOTHING:
             action, memory = policy.decide_checked(batch, memory, first, explore=explore)
         return decode_action(action, single), tuple(part.cpu().numpy() for part in memory) or None
+
+    @plain_torch()
+    def export(self, path: str | Path, *, overwrite: bool = False) -> Exported:
+        """Writes the policy as one file that runs without this library: .onnx, .pt2 (torch) or .npz (NumPy).
+
+        The file goes from the environment's observation to its deterministic action. A parity file, a model card and
+        `run_policy.py`, which runs it, are written beside it. Raises ConfigError, before anything is written, if a file
+        exists and `overwrite` is not set, a package of the extra `export` is missing, or the format cannot hold the
+        policy; and ValueError if the written policy computes other numbers.
+        """
+        return export_agent(self, path, overwrite)
 
     def random_numbers(self) -> OwnStream:
         """Returns the stream of random numbers that `predict` samples from.

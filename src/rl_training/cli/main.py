@@ -23,6 +23,7 @@ COMMANDS = {  # module and function of each command; a module is imported when o
     "tune": "tune_command.tune",
     "eval": "commands.evaluate",
     "predict": "commands.predict",
+    "export": "export_command.export",
     "presets": "config_commands.presets",
     "config": "config_commands.config",
     "data": "data_commands.data",
@@ -162,8 +163,15 @@ def add_using(commands: argparse._SubParsersAction) -> None:
         "--obs", type=expanduser, required=True, help="JSON file with one observation or a batch; - for standard input"
     )
     for one in (evaluate, predict):
-        one.add_argument("path")
         one.add_argument("--stochastic", action="store_true", help="sample actions instead of taking the mode")
+
+    export = commands.add_parser("export", help="write a policy as a file that runs without this library")
+    export.add_argument("--format", choices=["onnx", "pt2", "numpy"], default="onnx")
+    export.add_argument("--out", type=expanduser, metavar="FOLDER", help="where to write (default: RUN/export)")
+    export.add_argument("--overwrite", action="store_true", help="replace files that are there")
+    export.add_argument("--check", action="store_true", help="read the files again, and compare with the parity file")
+    for one in (evaluate, predict, export):
+        one.add_argument("path")
         one.add_argument("--device", help="where to run it (default: where it was trained)")
         add_trust(one)
 

@@ -78,7 +78,7 @@ def write_npz(path: Path, program: PolicyProgram, spec: dict) -> None:
     described = spec | {"network": {"inputs": inputs, "layers": layers, "head": network.head, "action": action}}
     plain = {name: array.detach().cpu().numpy() for name, array in (arrays | bounds).items()}
     with path.open("wb") as file:
-        np.savez(file, allow_pickle=False, policy=np.array(json.dumps(described)), **plain)
+        np.savez(file, policy=np.array(json.dumps(described)), **plain)  # pyrefly: ignore (no array is called so)
 
 
 def encoded_leaves(program: PolicyProgram, encoder: nn.Module) -> dict[str, Leaf]:

@@ -46,7 +46,7 @@ def expected_outputs(program: PolicyProgram, spec: dict, seed: int = 0) -> Array
 def write_parity(path: Path, arrays: Arrays, about: dict) -> None:
     """Writes a parity file, without pickle; `about` says how the file of the policy compared when it was written."""
     with path.open("wb") as file:
-        np.savez_compressed(file, allow_pickle=False, about=np.array(json.dumps(about)), **arrays)
+        np.savez_compressed(file, about=np.array(json.dumps(about)), **arrays)  # pyrefly: ignore (no array is called so)
 
 
 def draw(

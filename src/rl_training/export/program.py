@@ -11,6 +11,8 @@ from rl_training.core import Dict, Discrete, Leaf, MultiDiscrete, Policy, Space,
 from rl_training.core.policy import Memory, Preference
 from rl_training.export.run_policy import FORMAT
 from rl_training.functional import DiagGaussian, MultiCategorical
+from rl_training.models.q_networks import QNetwork, QPolicy
+from rl_training.models.value_heads import CategoricalHead
 
 NAME = "observation"
 EXAMPLE_ROWS = 2  # of what it is traced with: a single row would be taken for the only number there is
@@ -56,6 +58,14 @@ class PolicyProgram(nn.Module):
         return [(f"memory{index}", tuple(part.shape[1:])) for index, part in enumerate(memory)]
 
     @property
+    def scale(self) -> float:
+        """Returns the size of the numbers that values are means of, 1 for those that a network gives directly."""
+        match self.policy:
+            case QPolicy(network=QNetwork(head=CategoricalHead(atoms=atoms))):
+                return max(1.0, atoms.abs().max().item())
+        return 1.0
+
+    @property
     def takes_dict(self) -> bool:
         return isinstance(self.policy.spec.obs, Dict)
 
@@ -88,7 +98,12 @@ class PolicyProgram(nn.Module):
             ],
             "memory": [{"name": name, "shape": list(shape)} for name, shape in self.memory],
             "outputs": [
-                {"name": name, "shape": list(value.shape[1:]), "dtype": str(value.dtype).removeprefix("torch.")}
+                {
+                    "name": name,
+                    "shape": list(value.shape[1:]),
+                    "dtype": str(value.dtype).removeprefix("torch."),
+                    "scale": self.scale if name == "q_values" else 1.0,
+                }
                 for name, value in zip(names, outputs, strict=True)
             ],
             "choices": choices_of(self.policy.spec.action),

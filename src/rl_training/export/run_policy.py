@@ -21,7 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 Arrays = dict[str, np.ndarray]
-TOLERANCE = 1e-5  # of every output, relative to it where it is above 1
+TOLERANCE = 1e-5  # of every output, relative to the largest number of its row where that is above 1
+FORBIDDEN = 1e7  # beyond it are the scores of forbidden actions, which are no size to compare with
 FORMAT = 1
 
 
@@ -47,6 +48,7 @@ class Policy:
         self.by_key = spec["dict"]
         self.memory = [(part["name"], tuple(part["shape"])) for part in spec["memory"]]
         self.outputs = [part["name"] for part in spec["outputs"]]
+        self.scales = {part["name"]: part["scale"] for part in spec["outputs"]}  # of the numbers they are computed from
         self.choices = spec["choices"]  # of the parts of a masked action
 
     def predict(
@@ -152,7 +154,7 @@ def load_onnx(path: str, threads: int) -> tuple[dict, Callable[[Arrays], list[np
 
 
 def load_npz(path: str, threads: int) -> tuple[dict, Callable[[Arrays], list[np.ndarray]]]:
-    with np.load(path, allow_pickle=False) as file:
+    with np.load(path) as file:
         if "policy" not in file:
             raise ValueError(f"{path} is no policy of `rl-training export`: it has no description of its inputs")
         arrays = {name: file[name] for name in file.files}
@@ -308,7 +310,7 @@ class Parity(NamedTuple):
     """A comparison of a policy's outputs with those that its parity file expects."""
 
     rows: int  # observations
-    largest: float  # difference of an output, relative to it where it is above 1
+    largest: float  # difference of an output, relative to the largest number of its row where that is above 1
     different: int  # observations whose action, of an integer type, is another one
 
     @property
@@ -323,7 +325,7 @@ class Parity(NamedTuple):
 
 def check(policy: Policy, parity: str | Path) -> Parity:
     """Computes the outputs for the observations in a parity file again, and compares them with those that it expects."""
-    with np.load(parity, allow_pickle=False) as file:
+    with np.load(parity) as file:
         return compare(policy, {name: file[name] for name in file.files})
 
 
@@ -348,19 +350,23 @@ def compare(policy: Policy, arrays: Arrays) -> Parity:
                         f"{name} is {found.dtype} {found.shape}, the parity file says {expected.dtype} {expected.shape}"
                     )
                 if expected.dtype.kind == "f":
-                    largest = max(largest, difference(found, expected))
+                    largest = max(largest, difference(found, expected, policy.scales[name]))
                 else:
                     different += int((found != expected).reshape(len(found), -1).any(-1).sum())
     return Parity(times * rows, largest, different)
 
 
-def difference(found: np.ndarray, expected: np.ndarray) -> float:
-    """Returns the largest difference, relative to what is expected where that is above 1; infinity for NaN."""
-    apart = found != expected  # infinities that are equal are no difference
-    if not apart.any():
-        return 0.0
-    found, expected = found[apart].astype(np.float64), expected[apart].astype(np.float64)
-    worst = float((np.abs(found - expected) / np.maximum(1.0, np.abs(expected))).max())
+def difference(found: np.ndarray, expected: np.ndarray, scale: float) -> float:
+    """Returns the largest difference, relative to `scale` or, if larger, the largest number of a row; infinity for NaN.
+
+    Log-probabilities near 0 are differences of scores, so they are as exact as the others of their row.
+    """
+    rows = expected.reshape(len(expected), -1).astype(np.float64)
+    sizes = np.where(np.abs(rows) < FORBIDDEN, np.abs(rows), 0.0).max(-1, keepdims=True)
+    others = found.reshape(rows.shape).astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        apart = np.where(others == rows, 0.0, np.abs(others - rows))  # infinities that are equal are no difference
+    worst = float((apart / np.maximum(scale, sizes)).max())
     return worst if math.isfinite(worst) else math.inf
 
 
@@ -372,7 +378,7 @@ def main(arguments: list[str]) -> int:
     try:
         policy = Policy(arguments[0])
         if arguments[1:2] == ["--check"]:
-            parity = arguments[2] if len(arguments) > 2 else Path(arguments[0]).with_suffix(".parity.npz")
+            parity = arguments[2] if len(arguments) > 2 else f"{arguments[0]}.parity.npz"
             found = check(policy, parity)
             print(found.text)
             return 0 if found.equal else 1

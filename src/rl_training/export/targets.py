@@ -25,7 +25,7 @@ class Targets(NamedTuple):
     @classmethod
     def of(cls, path: Path) -> Targets:
         runner = None if path.suffix == FORMATS["pt2"] else path.with_name(RUNNER)
-        return cls(path, path.with_suffix(".parity.npz"), path.with_suffix(".md"), runner)
+        return cls(path, path.with_name(f"{path.name}.parity.npz"), path.with_name(f"{path.name}.md"), runner)
 
 
 def check_target(path: Path, *, overwrite: bool) -> Targets:

@@ -1,0 +1,37 @@
+"""The command `export`: a policy as a file that runs without this library."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from rl_training.api import load
+from rl_training.api.exporting import export_agent
+from rl_training.config import ConfigError
+from rl_training.config.parsing import parse_path
+from rl_training.export import FORMATS, check_exported, check_target
+
+
+def export(options: argparse.Namespace) -> int:
+    source = parse_path(options.path, "path")
+    if options.out is None and not (source / "config.yaml").exists():
+        raise ConfigError(f"{source} is not a run directory: say where to write, --out FOLDER")
+    folder = source / "export" if options.out is None else parse_path(options.out, "--out")
+    target = folder / f"policy{FORMATS[options.format]}"
+    check_target(target, overwrite=options.overwrite)  # before the run is opened
+    agent = load(options.path, device=options.device, trust=options.trust)
+    written = export_agent(agent, target, options.overwrite, source)
+    for file in (written.policy, written.parity, written.card, written.runner):
+        if file is not None:
+            print(f"wrote {shown(file)}")
+    print(f"largest difference over {written.observations:,} observations: {written.largest_difference:.1e}")
+    if not options.check:
+        return 0
+    found = check_exported(written.policy)
+    print(f"check: {found.text}")
+    return 0 if found.equal else 1
+
+
+def shown(file: Path) -> Path:
+    """Returns a path as short as it can be written from the current folder."""
+    return file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
