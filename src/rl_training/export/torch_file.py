@@ -56,7 +56,7 @@ def open_pt2(path: Path) -> Policy:
 
     @torch.no_grad()
     def compute(inputs: Arrays) -> list[np.ndarray]:
-        return [output.numpy() for output in module(*(torch.from_numpy(inputs[name]) for name in names))]
+        return [output.numpy() for output in module(*(torch.tensor(inputs[name]) for name in names))]
 
     policy = Policy.__new__(Policy)
     policy.use(spec, compute)

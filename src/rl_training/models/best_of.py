@@ -47,7 +47,7 @@ class ProposalPolicy(Policy):
 
     def act(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = True) -> Act:
         seen = self.normalizer(obs)
-        rows = len(next(tree_leaves(seen)))
+        rows = next(tree_leaves(seen)).shape[0]
         latents = self.vae.draw_latents(rows, self.num_actions) if explore else self.latents.expand(rows, -1, -1)
         action = self.propose(seen, latents)
         return Act(*best_of(self.critics, seen, action), memory)
@@ -93,5 +93,7 @@ def best_of(critics: Critics, obs: Tree, action: Tensor) -> tuple[Tensor, Tensor
     """
     q = critics.of_several(obs, action, slice(1), train=False)
     best = q.flatten(2).squeeze(0).argmax(-1)
-    chosen = action[torch.arange(len(best), device=best.device), best]
+    chosen = action[
+        torch.arange(best.shape[0], device=best.device), best
+    ]  # a length would become a constant of a graph
     return chosen, torch.full_like(chosen[:, 0], math.nan)
