@@ -43,6 +43,7 @@ EXECUTED = (  # the README is run by test_readme.py
     "docs/report.md",
     "docs/atari.md",
     "docs/export.md",
+    "docs/custom_to_deployed.md",
     "docs/platforms.md",
     "docs/datasets.md",
     "docs/algorithms/index.md",
