@@ -157,6 +157,16 @@ def eager(work: dict) -> Agent:
     return rl_training.PPO(work["env"], seed=0, **settings)
 
 
+def test_cells_of_unlike_protocols_are_measured_alone_and_never_compared() -> None:
+    work = {"env": "ALE/Pong-v5", "n_envs": 8}
+    dqn, machado = (speed.protocol_of(work | {"kwargs": {"protocol": name}}) for name in ("dqn", "machado"))
+    speed.check_peers_play("cell", work, dqn, peers=["sb3"])
+    speed.check_peers_play("cell", work, machado, peers=[])
+    with pytest.raises(ValueError, match=r"cell is not compared with sb3, .*unlike ours: .*env.sticky 0.25 and 0.0"):
+        speed.check_peers_play("cell", work, machado, peers=["sb3"])
+    assert speed.protocol_of({"env": "CartPole-v1", "backend": "native"}) == speed.protocol_of({"data": {}}) == {}
+
+
 def test_cells_are_checked_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="--cells 'nothing' is not known: use ppo-cartpole"):
         speed.choose_cells("cpu", ["nothing"])

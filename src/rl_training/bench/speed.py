@@ -7,6 +7,7 @@ whole training step, from the environment to the update of the priorities.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import platform
@@ -28,10 +29,13 @@ from rl_training.bench.records import read_json
 from rl_training.bench.speed_cells import SPEED, SPEED_SUITES, OptionCell, SpeedCell
 from rl_training.bench.synthetic_data import synthetic
 from rl_training.bench.tables import speed_table
+from rl_training.config.score_protocol import unlike
 from rl_training.config.sections import NO_ENV
+from rl_training.envs import EnvConfig
 from rl_training.experiment.run_directory import installed, processor, write_atomically
 
 FILE = "speed.json"
+PEERS_PLAY = {"kwargs": {"protocol": "dqn"}}  # the peers' programs, in Atari games
 Pythons = Mapping[str, Path | PeerUnavailableError]
 Measure = Callable[[int], float]  # steps per second over so many steps
 
@@ -100,6 +104,24 @@ def build_ours(work: dict) -> Agent:
     return getattr(api, work["algorithm"])(work.get("env"), seed=0, **settings)
 
 
+def protocol_of(work: dict) -> dict[str, object]:
+    """Returns the protocol of a cell's environment, {} if it has none or there is no environment."""
+    if "env" not in work:
+        return {}
+    names = {field.name for field in dataclasses.fields(EnvConfig)}
+    return EnvConfig(id=work["env"], **{key: value for key, value in work.items() if key in names}).protocol
+
+
+def check_peers_play(name: str, work: dict, protocol: dict[str, object], *, peers: list[str]) -> None:
+    """Raises ValueError if a cell is to be compared with peers that play its game by another protocol than ours."""
+    theirs = protocol_of(work | PEERS_PLAY) if work.get("env", "").startswith("ALE/") else {}
+    differences = unlike({"env": protocol}, {"env": theirs}) if peers else []
+    if differences:
+        raise ValueError(
+            f"{name} is not compared with {', '.join(peers)}, whose protocol is unlike ours: {'; '.join(differences)}"
+        )
+
+
 def measure_ours(agent: Agent, num_steps: int) -> float:
     """Trains the agent for `num_steps`; returns env steps per second.
 
@@ -136,6 +158,8 @@ def run_cell(name: str, cell: SpeedCell, pythons: Pythons, *, repeats: int, limi
     `pythons` are interpreters by peer's name; a peer that fails has the reason as its result.
     """
     work = cell.work | {"threads": cell.threads} | ({"whole": True} if cell.whole else {})
+    protocol = protocol_of(work | cell.ours)
+    check_peers_play(name, work, protocol, peers=list(pythons))
     agent = None if cell.whole else build_ours(work | cell.ours)
     ours = partial(measure_whole, work | cell.ours) if agent is None else partial(measure_ours, agent)
     peers: dict[str, Peer | PeerUnavailableError] = {}
@@ -158,6 +182,7 @@ def run_cell(name: str, cell: SpeedCell, pythons: Pythons, *, repeats: int, limi
         if agent is not None:
             agent.close()
     common = {"work": work | cell.ours, "steps": cell.steps, "compile_and_warm_up_s": round(warm_up, 1)}
+    common |= {"protocol": protocol} if protocol else {}
     common |= {"wanted_steps_per_second": list(cell.wanted)} if cell.wanted else {}
     if not peers:
         return {name: common | {"ours_steps_per_second": rounded(alone)} | machine_and_versions({})}
