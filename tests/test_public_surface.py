@@ -17,7 +17,7 @@ from rl_training.config.registry import ALGORITHMS
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 SURFACE = {
-    "rl_training": """A2C APPO AWAC Agent BC BCQ BEAR C51 CQL CalQL Callback CheckpointError ConfigError CrossQ DDPG
+    "rl_training": """import_sb3 A2C APPO AWAC Agent BC BCQ BEAR C51 CQL CalQL Callback CheckpointError ConfigError CrossQ DDPG
         DQN Dataset DiscreteBCQ DiscreteCQL DiscreteIQL DiscreteSAC DoubleDQN DuelingDQN EvalResult IMPALA IQL IQN
         NStepDQN NoisyDQN NonFiniteError PPO PQN PrioritizedDQN QRDQN REDQ RLPD RainbowDQN ReBRAC RecurrentPPO
         RecordVideo RunConfig RunRecord SAC TD3 TD3BC TQC TRPO TrainResult load make_data make_data_like runs tune

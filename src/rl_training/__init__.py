@@ -25,6 +25,7 @@ HOMES = {
     "RunConfig": "config",
     "RunRecord": "experiment",
     "TrainResult": "api",
+    "import_sb3": "api.sb3",
     "load": "api",
     "make_data": "api",
     "make_data_like": "api",

@@ -20,6 +20,7 @@ from rl_training.experiment import RecordVideo as RecordVideo
 from rl_training.config import RunConfig as RunConfig
 from rl_training.experiment import RunRecord as RunRecord
 from rl_training.api import TrainResult as TrainResult
+from rl_training.api.sb3 import import_sb3 as import_sb3
 from rl_training.api import load as load
 from rl_training.api import make_data as make_data
 from rl_training.api import make_data_like as make_data_like
@@ -211,6 +212,7 @@ __all__ = [
     "TrainResult",
     "VDN",
     "VDNConfig",
+    "import_sb3",
     "load",
     "make_data",
     "make_data_like",

@@ -13,7 +13,7 @@ from rl_training.config import ConfigError, RunConfig
 from rl_training.config.parallelism import resolve_device
 from rl_training.config.parsing import nearest, shortened, to_plain
 from rl_training.config.run_config import can_be_built, in_section
-from rl_training.config.sections import GIVEN
+from rl_training.config.sections import GIVEN, NO_ENV
 from rl_training.config.trust import Trust
 from rl_training.core import Dict, Groups, Ranks, Space, Spec
 from rl_training.core.entry_points import register
@@ -53,6 +53,10 @@ def open_env(
             f"the vector environment was handed over as an object ({config.id}), and no copies of it can be made, because "
             f"{reason}: for evaluation name one with evaluation={{'env': ...}}; to train after loading or copying, pass an id "
             "or a function that returns one environment"
+        )
+    if config.id == NO_ENV:
+        raise ConfigError(
+            "this agent has no environment to step: name one when it is built, loaded (load(path, env=...)) or imported"
         )
     trust.check_env(config, f"{section}.id")
     try:

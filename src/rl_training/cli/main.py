@@ -24,6 +24,7 @@ COMMANDS = {  # module and function of each command; a module is imported when o
     "eval": "commands.evaluate",
     "predict": "commands.predict",
     "export": "export_command.export",
+    "import-sb3": "import_command.import_zip",
     "presets": "config_commands.presets",
     "config": "config_commands.config",
     "data": "data_commands.data",
@@ -44,6 +45,10 @@ def build_parser() -> argparse.ArgumentParser:
         commands.add_parser("tune", help="search better settings of a preset: trials, pruned, several at a time")
     )
     add_using(commands)
+
+    add_import(
+        commands.add_parser("import-sb3", help="make a run of a zip of Stable-Baselines3, without running code from it")
+    )
 
     presets = commands.add_parser("presets", help="list, show or copy the packaged configs")
     kinds = presets.add_subparsers(dest="action", required=True, metavar="ACTION")
@@ -174,6 +179,16 @@ def add_using(commands: argparse._SubParsersAction) -> None:
         one.add_argument("path")
         one.add_argument("--device", help="where to run it (default: where it was trained)")
         add_trust(one)
+
+
+def add_import(command: argparse.ArgumentParser) -> None:
+    command.add_argument("model", type=expanduser, help="the zip that model.save() wrote")
+    command.add_argument("--out", required=True, help="where to write the run directory")
+    command.add_argument("--env", help="id of the environment that it was trained in, which the zip does not name")
+    command.add_argument(
+        "--vecnormalize", type=expanduser, metavar="FILE", help="the statistics that VecNormalize.save() wrote"
+    )
+    command.add_argument("--set", action="append", default=[], metavar="SECTION.FIELD=VALUE", dest="overrides")
 
 
 def add_trust(command: argparse.ArgumentParser) -> None:
