@@ -53,8 +53,9 @@ def import_sb3(
     Reads PPO, A2C, TRPO, RecurrentPPO, DQN, QRDQN, DDPG, TD3, SAC, TQC and CrossQ. It is a new run at step 0, as after
     `load` with `env`. The zip does not name its environment: without `env` the agent can act, be saved and be evaluated
     in one that is named then. `vecnormalize` is the file of statistics that `VecNormalize.save` wrote, and `changes` are
-    settings to change, such as `learning_rate=1e-4` or `device="cuda"`. Logs a warning about settings that cannot be taken over. Raises CheckpointError if a file is
-    damaged, was made to do harm, or holds what is not available here, and ConfigError if the environment does not fit.
+    settings to change, such as `learning_rate=1e-4` or `device="cuda"`. Logs a warning about settings that cannot be
+    taken over. Raises CheckpointError if a file is damaged, was made to do harm, or holds what is not available here,
+    and ConfigError if the environment does not fit.
     """
     archive = Archive(parse_path(path, "path"))
     statistics = None if vecnormalize is None else read_statistics(parse_path(vecnormalize, "vecnormalize"))
