@@ -5,6 +5,7 @@ import importlib
 import re
 import runpy
 import shlex
+import shutil
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +28,7 @@ from tests.test_architecture import MAY_IMPORT
 EXECUTED = (  # the README is run by test_readme.py
     "docs/quickstart.md",
     "docs/coming-from-sb3.md",
+    "docs/improve_an_sb3_policy.md",
     "docs/concepts.md",
     "docs/environments.md",
     "docs/learning_from_data.md",
@@ -112,6 +114,8 @@ def test_python_blocks_run_one_after_the_other(name: str, tmp_path: Path) -> Non
     assert blocks
     script = tmp_path / "blocks.py"
     script.write_text("\n".join(blocks))
+    for file in (ROOT / "tests/golden/sb3").glob("ppo_cartpole.*"):  # a zip of Stable-Baselines3, as a reader has one
+        shutil.copy(file, tmp_path)
     done = run_script(script, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 

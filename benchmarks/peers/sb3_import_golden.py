@@ -38,6 +38,7 @@ SMALL = {"net_arch": [8, 8]}
 ROLLOUT = {"n_steps": 32, "seed": 0, "device": "cpu"}
 REPLAY = {"learning_starts": 16, "batch_size": 16, "buffer_size": 64, "seed": 0, "device": "cpu"}
 NUM_STEPS = 64
+CARTPOLE_STEPS = 8_192
 
 
 class Walk(gymnasium.Env):
@@ -72,6 +73,8 @@ def observations(size: int = 3) -> np.ndarray:
 
 
 def seen_by(model: BaseAlgorithm) -> object:
+    if model.observation_space.shape == (4,):
+        return observations(4)
     rows = observations()
     if isinstance(model.observation_space, Dict):
         return {"first": np.tanh(rows[:, :2]), "second": np.tanh(rows[:, 2:])}
@@ -206,6 +209,16 @@ MODELS: dict[str, Callable[[], BaseAlgorithm]] = {
     "sac": lambda: continuous(SAC, ent_coef="auto_0.1"),
     "tqc": lambda: continuous(TQC, policy_kwargs={"n_quantiles": 5, "n_critics": 3}),
     "crossq": lambda: continuous(CrossQ),
+    "ppo_cartpole": lambda: PPO(
+        "MlpPolicy",
+        "CartPole-v1",
+        policy_kwargs={"net_arch": [16, 16]},
+        learning_rate=1e-3,
+        n_steps=256,
+        gae_lambda=0.9,
+        seed=0,
+        device="cpu",
+    ),
     "sac_dict": lambda: SAC("MultiInputPolicy", Walk(TWO), policy_kwargs=dict(SMALL), **REPLAY),
     "ppo_pictures": sparse_pictures,
 }
@@ -244,7 +257,9 @@ def save(model: BaseAlgorithm, path: Path) -> None:
 def make(name: str, folder: Path) -> dict[str, np.ndarray]:
     """Saves a model, loads it with its own library, and returns its actions and its next training step."""
     model = MODELS[name]()
-    if name != "ppo_pictures":
+    if name == "ppo_cartpole":  # for the documentation: a policy that is half-way there
+        model.learn(CARTPOLE_STEPS)
+    elif name != "ppo_pictures":
         model.learn(NUM_STEPS)
         unsettle(model)
     save(model, folder / f"{name}.zip")

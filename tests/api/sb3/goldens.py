@@ -26,6 +26,7 @@ KINDS = {
     "crossq": "CrossQ",
     "ppo_normalized": "PPO",
     "ppo_pictures": "PPO",
+    "ppo_cartpole": "PPO",
     "sac_dict": "SAC",
 }
 STATISTICS = FOLDER / "ppo_normalized.pkl"
@@ -40,7 +41,8 @@ def golden(name: str, **changes: object) -> Agent:
 
 def seen_by(name: str) -> object:
     """The 1,000 observations of the script, which writes down no more than their formula."""
-    rows = np.arange(3_000, dtype=np.float64).reshape(1_000, 3)
+    size = 4 if name == "ppo_cartpole" else 3
+    rows = np.arange(1_000 * size, dtype=np.float64).reshape(1_000, size)
     obs = (2.5 * np.sin(rows * rows % 997.0)).astype(np.float32)
     if name == "sac_dict":
         return {"first": np.tanh(obs[:, :2]), "second": np.tanh(obs[:, 2:])}

@@ -34,6 +34,8 @@ def algorithm_of(archive: Archive) -> str:
     if found.module in OTHERS:
         raise archive.refusal(f"holds a {found.name}: {OTHERS[found.module]}")
     settings = archive.settings
+    if settings.get("use_sde"):
+        raise archive.refusal("was trained with use_sde=True: state-dependent exploration is not available here")
     if found.module == ACTOR_CRITIC:
         if "cg_max_steps" in settings:
             return "trpo"

@@ -57,8 +57,6 @@ def translate(archive: Archive, name: str, spec: Spec, envs: int) -> Translation
     found, absent = Translation(), ALGORITHMS[name].config.absent
     known = {key: home for key, home in keyword_homes(name).items() if key not in absent}
     values = archive.values()
-    if values.get("use_sde"):
-        raise archive.refusal("was trained with use_sde=True: state-dependent exploration is not available here")
     for key in (key for key in NAMES if key in values and key in known):
         try:
             found.keywords[key] = schedule_of(values[key])
@@ -66,6 +64,9 @@ def translate(archive: Archive, name: str, spec: Spec, envs: int) -> Translation
             found.notes.append(
                 f"{key} is pickled code, which is not run, and stays at its default: give {key}= to change it"
             )
+    if found.keywords.get("learning_rate") == 0:
+        del found.keywords["learning_rate"]
+        found.notes.append("learning_rate is 0, and stays at its default: give learning_rate= to change it")
     take_policy(archive, found, known)
     if "train_freq" in known:
         take_replay(archive, found, envs)

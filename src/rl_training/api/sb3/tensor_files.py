@@ -19,6 +19,7 @@ from rl_training.api.sb3.inert_pickle import Name, PickleError, read_pickle
 STORAGES = ("Float", "Double", "Half", "BFloat16", "Long", "Int", "Short", "Char", "Byte", "Bool")
 KNOWN = {Name("collections", "OrderedDict"), Name("torch._utils", "_rebuild_tensor_v2")}
 KNOWN |= {Name("torch._utils", "_rebuild_parameter"), *(Name("torch", f"{kind}Storage") for kind in STORAGES)}
+OLD = b"\x80\x02\x8a\x0a"  # how files begin that are no zip
 MOST_RECORDS = 100_000
 
 
@@ -41,6 +42,8 @@ def read_tensors(data: bytes) -> object:
 
 def check_file(data: bytes) -> None:
     """Raises PickleError unless the bytes are an uncompressed zip whose program makes nothing but tensors."""
+    if data.startswith(OLD):
+        raise PickleError("torch wrote before version 1.6: load and save the model once with Stable-Baselines3")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as file:
             records = file.infolist()

@@ -91,16 +91,22 @@ def group_of(archive: Archive, member: str) -> dict:
     return groups[0] if isinstance(groups, list) and len(groups) == 1 and isinstance(groups[0], dict) else {}
 
 
-def optimizer_settings(archive: Archive, name: str, family: Family) -> tuple[dict[str, object], list[str]]:
-    """Returns our settings of the optimizers of algorithm `name`, and sentences about what is not available here."""
+def optimizer_of(archive: Archive) -> str:
+    """Returns the name of the optimizer's class, "Adam" if the archive names none."""
     kwargs = archive.plain("policy_kwargs")
     kind = kwargs.get("optimizer_class") if isinstance(kwargs, dict) else None
-    notes, settings, group = [], {}, group_of(archive, next(iter(family.optimizers.values()))[0])
-    if isinstance(kind, Name) and kind.name not in OPTIMIZERS:
-        return {}, [f"its optimizer {kind.name} is not available here: training continues with Adam, which starts anew"]
+    return kind.name if isinstance(kind, Name) else "Adam"
+
+
+def optimizer_settings(archive: Archive, name: str, family: Family) -> tuple[dict[str, object], list[str]]:
+    """Returns our settings of the optimizers of algorithm `name`, and sentences about what is not available here."""
+    kind, notes, settings = optimizer_of(archive), [], {}
+    if kind not in OPTIMIZERS:
+        return {}, [f"its optimizer {kind} is not available here: training continues with ours, which starts anew"]
+    group = group_of(archive, next(iter(family.optimizers.values()))[0])
     if isinstance(eps := group.get("eps"), float) and name == "a2c":
         settings |= {"rms_prop_eps": eps, "use_rms_prop": "alpha" in group}
-        settings["rms_prop_tf"] = isinstance(kind, Name) and kind.name == "RMSpropTFLike"
+        settings["rms_prop_tf"] = kind == "RMSpropTFLike"
     elif isinstance(eps, float) and name != "trpo":
         settings["adam_eps"] = eps
     others = {"weight_decay": 0, "amsgrad": False, "momentum": 0, "centered": False, "alpha": 0.99}
@@ -113,9 +119,7 @@ def optimizer_settings(archive: Archive, name: str, family: Family) -> tuple[dic
 def copy_optimizers(archive: Archive, algorithm: Algorithm, family: Family, tensors: Tensors) -> list[str]:
     """Copies the averages of an archive's optimizers into those of an algorithm; returns sentences about what was not."""
     ours, notes = {id(parameter): name for name, parameter in algorithm.named_parameters()}, []
-    for name, (member, prefix) in family.optimizers.items():
-        if name not in algorithm.optimizers:
-            continue
+    for name, (member, prefix) in family.optimizers.items() if optimizer_of(archive) in OPTIMIZERS else ():
         optimizer, content = algorithm.optimizer(name), archive.tensors(f"{member}.pth")
         state, group = content.get("state"), group_of(archive, member)
         if not state:
