@@ -88,7 +88,9 @@ def test_changes_win_over_the_file_also_as_a_section() -> None:
         golden("ppo", n_epoch=3)
 
 
-LATER = [pytest.param(name, marks=pytest.mark.slow) for name in ("recurrent_ppo", "dqn", "crossq", "tqc", "trpo", "td3")]
+LATER = [
+    pytest.param(name, marks=pytest.mark.slow) for name in ("recurrent_ppo", "dqn", "crossq", "tqc", "trpo", "td3")
+]
 
 
 @pytest.mark.parametrize("name", ["ppo_normalized", "sac", *LATER])
