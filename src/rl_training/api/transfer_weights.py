@@ -173,10 +173,14 @@ def check_same_groups(saved: Spec, spec: Spec) -> None:
 def take_again(agent: Agent, origins: Sequence[dict]) -> None:
     """Loads the weights of the checkpoints that `origins`, an earlier agent's records, name into a new agent.
 
-    Raises ConfigError if weights were taken later than at step 0, or a checkpoint is gone or was changed.
+    Raises ConfigError if weights were taken later than at step 0 or imported, or a checkpoint is gone or was changed.
     """
     for record in origins:
         path = Path(record["path"])
+        if record["kind"] == "import":
+            raise ConfigError(
+                f"the run began with {path}, which is no checkpoint: it cannot be trained again from the start"
+            )
         if record["at"] or not (path / MANIFEST).exists() or sha256(path / MANIFEST) != record["manifest_sha256"]:
             where = "in the middle of its training" if record["at"] else "which is not there any more, or was changed"
             raise ConfigError(f"the run took the weights of {path}, {where}: it cannot be trained again from the start")

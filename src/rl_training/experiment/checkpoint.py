@@ -167,7 +167,8 @@ def read_manifest(path: Path) -> dict:
         raise CheckpointError(f"{path} does not exist: give a saved model, a checkpoint or a run directory")
     if not path.is_dir():
         raise CheckpointError(
-            f"{path} is not a checkpoint: checkpoints are folders, and this is a file; models of other libraries cannot be read"
+            f"{path} is not a checkpoint: checkpoints are folders, and this is a file; rl_training.import_sb3 opens zips of "
+            "Stable-Baselines3, and models of other libraries cannot be read"
         )
     if not file.is_file():
         raise CheckpointError(f"{path} is not a checkpoint: it has no {MANIFEST}")

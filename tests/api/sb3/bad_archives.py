@@ -13,7 +13,9 @@ import struct
 import zipfile
 from collections.abc import Callable
 
+import numpy as np
 import torch
+from gymnasium.spaces import Box, Dict
 
 from tests.api.sb3.goldens import FOLDER
 
@@ -344,6 +346,10 @@ BROKEN: dict[str, tuple[Callable[[], bytes], str]] = {
         "has the features extractor mine.Net",
     ),
     "exploration that depends on the state": (lambda: with_settings(use_sde=True), "use_sde=True"),
+    "pictures in a Dict": (
+        lambda: with_settings("sac_dict", observation_space=pickled(Dict({"eye": Box(0, 255, (3, 36, 36), np.uint8)}))),
+        "sees pictures in a Dict",
+    ),
     "a setting out of range": (lambda: with_settings(gamma=7), "algorithm.gamma=7"),
     "a setting of another type": (lambda: with_settings(batch_size="many"), "algorithm.batch_size"),
 }

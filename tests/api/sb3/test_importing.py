@@ -15,6 +15,7 @@ from rl_training import Agent, CheckpointError, ConfigError
 from rl_training.api.sb3 import import_sb3
 from rl_training.api.sb3.archive import Archive
 from rl_training.api.sb3.importing import check_spaces
+from rl_training.api.transfer_weights import take_again
 from rl_training.core import Adam, Box, Discrete, Schedule, Spec
 from tests.api.sb3.bad_archives import members, pickled, with_settings, zipped
 from tests.api.sb3.goldens import FOLDER, NUMBERS, STATISTICS, actions, golden, seen_by
@@ -209,6 +210,17 @@ def test_a_file_of_old_torch_says_what_to_do(tmp_path: Path) -> None:
     path.write_bytes(zipped(members() | {"policy.pth": (tmp_path / "old.pth").read_bytes()}))
     with pytest.raises(CheckpointError, match=r"torch wrote before version 1\.6: load and save the model once"):
         import_sb3(path)
+
+
+def test_loading_a_zip_as_a_checkpoint_says_what_opens_it() -> None:
+    with pytest.raises(CheckpointError, match="import_sb3 opens zips of Stable-Baselines3"):
+        rl_training.load(FOLDER / "ppo.zip")
+
+
+def test_an_imported_run_cannot_be_trained_again_from_the_start() -> None:
+    agent = golden("ppo")
+    with pytest.raises(ConfigError, match="which is no checkpoint: it cannot be trained again"):
+        take_again(golden("ppo"), agent.origins)
 
 
 def test_one_observation_and_many_give_the_same_actions() -> None:

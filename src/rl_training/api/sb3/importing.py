@@ -96,7 +96,10 @@ def flat(changes: dict[str, object]) -> dict[str, object]:
 def read_spec(archive: Archive) -> Spec:
     """Returns the spaces in an archive; raises CheckpointError if they cannot be read or are not supported."""
     try:
-        return spec_of(archive.plain("observation_space"), archive.plain("action_space"))
+        spec = spec_of(archive.plain("observation_space"), archive.plain("action_space"))
+        if isinstance(spec.obs, Dict) and any(isinstance(x, Box) and x.is_image for x in spec.obs.spaces.values()):
+            raise archive.refusal("sees pictures in a Dict, whose encoder is of another kind here: train it anew")
+        return spec
     except CheckpointError:
         raise
     except PickleError as error:
