@@ -98,10 +98,11 @@ class BEARAlgorithm(SACAlgorithm):
         return Step(actor.metrics | alpha.metrics)
 
     def actor_loss(self, batch: StepBatch) -> Loss:
-        distribution = self.policy.distribution(batch.obs, train=True)
+        features, seen = self.actor_features(batch.obs)
+        distribution = self.policy.choices(features, train=True)
         far = self.distance(distribution, batch.obs)
         action, log_prob = distribution.draw()
-        soft = self.ent_coef * log_prob - self.actor_value(batch.obs, action)
+        soft = self.ent_coef * log_prob - self.actor_value(seen, action)
         alpha = self.log_alpha.detach().exp()
         loss = self.weighted_loss(self.warm * soft + alpha * (far - self.config.mmd_threshold), batch)
         entropy = -weighted_mean(log_prob.detach(), batch.weight)

@@ -44,6 +44,7 @@ class ContinuousConfig(OffPolicyConfig):
     net_arch: tuple[Count, ...] = (256, 256)
     critic_net_arch: tuple[Count, ...] | None = None  # None: as net_arch
     n_critics: Count = 2
+    share_features_extractor: bool = False  # one encoder, trained by the critics; the actor's features are detached
 
     @property
     def critic_widths(self) -> tuple[int, ...]:
@@ -76,9 +77,20 @@ class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
         self.action_size = action_size(self.spec, type(c).__name__.removesuffix("Config"))
         self.policy = self.build_policy(normalizer)
         self.critics = Critics(self.spec.seen_by("critic").obs, self.action_size, self.build_critic_net, c.encoder)
+        if c.share_features_extractor:
+            self.share_encoder()
         self.build_targets()
         self.add_optimizer("critic", self.critics.parameters(), self.betas)
-        self.add_optimizer("actor", self.policy.parameters(), self.betas, c.actor_learning_rate)
+        theirs = set(self.critics.encoder.parameters())  # trained by the critics alone, if shared
+        own = [parameter for parameter in self.policy.parameters() if parameter not in theirs]
+        self.add_optimizer("actor", own, self.betas, c.actor_learning_rate)
+
+    def share_encoder(self) -> None:
+        """Gives the critics' encoder to the actor; raises a ValueError if they see different observations."""
+        check_same_view(self.spec)
+        actor = self.policy.network
+        assert isinstance(actor, Actor)
+        actor.borrow(self.critics.encoder)
 
     @abstractmethod
     def build_policy(self, normalizer: ObservationNormalizer) -> Policy: ...
@@ -97,6 +109,17 @@ class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
         c = self.config
         style = {"activation_fn": c.activation_fn, "layer_norm": c.critic_layer_norm, "dropout": c.critic_dropout}
         return EnsembleMLP(c.n_critics, inputs, c.critic_widths, self.outputs, **style)
+
+    def actor_features(self, obs: Tree) -> tuple[Tensor, Tensor]:
+        """Returns the features for policy and critics in the actor's loss; an encoder that they share runs once.
+
+        The critics' features carry no gradients, because the critics' loss alone trains their encoder.
+        """
+        seen = self.policy.encode(obs)  # pyrefly: ignore (policies with an actor have it)
+        if self.config.share_features_extractor:
+            return seen, seen
+        with torch.no_grad():
+            return seen, self.critics.encode(self.critic_view(obs))
 
     def build_targets(self) -> None:
         """Sets `self.targets` to copies of the critics; `target_networks` declares how these follow the critics."""
@@ -150,6 +173,15 @@ class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
         metrics = self.critic_loss(batch, train=False).metrics
         dormant = dormant_share(self.critics.activations(self.critic_view(batch.obs), batch.action))
         return {"td_error": metrics["td_error"], "dormant_units": dormant}
+
+
+def check_same_view(spec: Spec) -> None:
+    """Raises a ValueError if policy and critics see different observations, so that they cannot share an encoder."""
+    if spec.seen_by("policy").obs != spec.seen_by("critic").obs:
+        raise ValueError(
+            "algorithm.share_features_extractor=True needs one view for policy and critics, and env.obs_groups gives them two: "
+            "leave it out, or drop the groups"
+        )
 
 
 def action_size(spec: Spec, name: str) -> int:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rl_training.algorithms.sac import SACAlgorithm, SoftConfig
-from rl_training.core import Absent, Loss, Schedule, StepBatch, Supply, Tree, register, tree_map
+from rl_training.core import Absent, Loss, Schedule, StepBatch, Supply, register, tree_map
 from rl_training.core.ranges import Count, Natural, PositiveSchedule, PositiveShare
 from rl_training.models import Actor, RenormActor, RenormMLP
 
@@ -69,16 +69,19 @@ class CrossQAlgorithm(SACAlgorithm):
         return None
 
     def critic_loss(self, batch: StepBatch, *, train: bool = True) -> Loss:
-        with torch.no_grad():
-            next_action, next_log_prob = self.policy.distribution(batch.next_obs).draw()
         obs = tree_map(lambda *parts: torch.cat(parts), self.critic_view(batch.obs), self.critic_view(batch.next_obs))
-        both = self.critics(obs, torch.cat([batch.action, next_action]), train=train)
+        features = self.critics.encode(obs)
+        with torch.no_grad():
+            shared = self.config.share_features_extractor
+            there = features.chunk(2)[1] if shared else self.policy.encode(batch.next_obs)
+            next_action, next_log_prob = self.policy.choices(there).draw()
+        both = self.critics.read(features, torch.cat([batch.action, next_action]), train=train)
         q, next_q = both.squeeze(-1).chunk(2, 1)
         next_value = next_q.detach().amin(0) - self.ent_coef * next_log_prob
         return self.regression(q, batch.reward + batch.discount * next_value, batch)
 
-    def actor_value(self, obs: Tree, action: Tensor, *, train: bool = True) -> Tensor:
-        return super().actor_value(obs, action, train=False)  # which leaves the statistics alone
+    def actor_value(self, features: Tensor, action: Tensor, *, train: bool = True) -> Tensor:
+        return super().actor_value(features, action, train=False)  # which leaves the statistics alone
 
 
 register("crossq", CrossQAlgorithm, CrossQConfig, "SAC with batch normalisation instead of target networks.", "core")

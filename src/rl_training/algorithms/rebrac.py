@@ -38,14 +38,15 @@ class ReBRACAlgorithm(TD3Algorithm):
         return (Column("next_action", source="episode"),)
 
     def next_value(self, batch: StepBatch) -> Tensor:
-        obs = self.critic_view(batch.next_obs)
-        action = self.next_action(obs)
+        features, seen = self.next_features(batch.next_obs)
+        action = self.next_action(features)
         far = (action - batch.columns["next_action"]).square().sum(-1)
-        return self.targets(obs, action).squeeze(-1).amin(0) - self.config.critic_beta * far
+        return self.targets.read(seen, action).squeeze(-1).amin(0) - self.config.critic_beta * far
 
     def actor_loss(self, batch: StepBatch) -> Loss:
-        c, action = self.config, self.policy.action(batch.obs)
-        q = self.critics(self.critic_view(batch.obs), action).squeeze(-1).amin(0)
+        c, (features, seen) = self.config, self.actor_features(batch.obs)
+        action = self.policy.choose(features)
+        q = self.critics.read(seen, action).squeeze(-1).amin(0)
         far = (action - batch.action).square().sum(-1)
         value = of_mean_size_one(q, batch, self.ranks) if c.normalize_q else q
         loss = self.weighted_loss(c.actor_beta * far - value, batch)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from rl_training.algorithms.continuous import ContinuousAlgorithm, ContinuousConfig, TargetedConfig
 from rl_training.algorithms.target_networks import TargetNetworks
-from rl_training.core import Loss, Needs, Step, StepBatch, Supply, Tree, register
+from rl_training.core import Loss, Needs, Step, StepBatch, Supply, register
 from rl_training.core.ranges import Count, PositiveSchedule, Range, Real
 from rl_training.functional import weighted_mean
 from rl_training.models import ObservationNormalizer, SquashedGaussianPolicy
@@ -138,15 +138,19 @@ class SACAlgorithm(ContinuousAlgorithm[SACConfig]):
         return Step(actor.metrics | temperature.metrics)
 
     def actor_loss(self, batch: StepBatch) -> Loss:
-        action, log_prob = self.policy.distribution(batch.obs, train=True).draw()
-        loss = self.weighted_loss(self.ent_coef * log_prob - self.actor_value(batch.obs, action), batch)
+        features, seen = self.actor_features(batch.obs)
+        action, log_prob = self.policy.choices(features, train=True).draw()
+        loss = self.weighted_loss(self.ent_coef * log_prob - self.actor_value(seen, action), batch)
         entropy = -weighted_mean(log_prob.detach(), batch.weight)
         metrics = {"actor_loss": loss.detach(), "entropy": entropy}
         return Loss(loss, metrics, {"log_prob": log_prob.detach()})
 
-    def actor_value(self, obs: Tree, action: Tensor, *, train: bool = True) -> Tensor:
-        """Returns the value [batch] of `action` [batch, size] that the actor raises: the critics' minimum or mean."""
-        q = self.critics(self.critic_view(obs), action, train=train).squeeze(-1)
+    def actor_value(self, features: Tensor, action: Tensor, *, train: bool = True) -> Tensor:
+        """Returns the value [batch] of `action` [batch, size] that the actor raises: the critics' minimum or mean.
+
+        `features` are those of the observations from the critics' encoder.
+        """
+        q = self.critics.read(features, action, train=train).squeeze(-1)
         return q.amin(0) if self.config.actor_critics == "min" else q.mean(0)
 
     def ent_coef_loss(self, log_prob: Tensor, batch: StepBatch) -> Loss:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from rl_training.algorithms.continuous import ContinuousAlgorithm, TargetedConfig
 from rl_training.algorithms.target_networks import TargetNetworks, frozen_copy
@@ -53,25 +53,37 @@ class TD3Algorithm(ContinuousAlgorithm[TD3Config]):
     def build_targets(self) -> None:
         super().build_targets()
         self.target_actor = frozen_copy(self.policy.network)
+        if self.config.share_features_extractor:
+            self.target_actor.borrow(self.targets.encoder)
 
     def target_networks(self) -> TargetNetworks:
-        pairs = [(self.targets, self.critics), (self.target_actor, self.policy.network)]
+        actors: tuple[nn.Module, nn.Module] = (self.target_actor, self.policy.network)
+        if self.config.share_features_extractor:  # the encoder moves with the critics
+            actors = (self.target_actor.net, self.policy.network.net)
+        pairs = [(self.targets, self.critics), actors]
         return TargetNetworks(pairs, self.config.tau, self.config.policy_delay)
 
     def next_value(self, batch: StepBatch) -> Tensor:
-        obs = self.critic_view(batch.next_obs)
-        return self.targets(obs, self.next_action(obs)).squeeze(-1).amin(0)
+        features, seen = self.next_features(batch.next_obs)
+        return self.targets.read(seen, self.next_action(features)).squeeze(-1).amin(0)
 
-    def next_action(self, obs: Tree) -> Tensor:
-        """Returns the target actor's actions [batch, size] in [-1, 1], with clipped noise; `obs` is normalised."""
-        c, action = self.config, torch.tanh(self.target_actor(obs))
+    def next_features(self, next_obs: Tree) -> tuple[Tensor, Tensor]:
+        """Returns the features for target actor and target critics; an encoder that they share runs once."""
+        obs = self.critic_view(next_obs)
+        features = self.target_actor.encode(obs)
+        return features, features if self.config.share_features_extractor else self.targets.encode(obs)
+
+    def next_action(self, features: Tensor) -> Tensor:
+        """Returns the target actor's actions [batch, size] in [-1, 1], with clipped noise, for its features."""
+        c, action = self.config, torch.tanh(self.target_actor.read(features))
         if c.target_policy_noise:
             noise = c.target_policy_noise * torch.randn_like(action)
             action = (action + noise.clamp(-c.target_noise_clip, c.target_noise_clip)).clamp(-1, 1)
         return action
 
     def actor_loss(self, batch: StepBatch) -> Loss:
-        q = self.critics(self.critic_view(batch.obs), self.policy.action(batch.obs), slice(1)).squeeze(-1)
+        features, seen = self.actor_features(batch.obs)
+        q = self.critics.read(seen, self.policy.choose(features), slice(1)).squeeze(-1)
         loss = self.weighted_loss(-q.squeeze(0), batch)
         return Loss(loss, {"actor_loss": loss.detach()})
 

@@ -27,8 +27,9 @@ class TD3BCAlgorithm(TD3Algorithm):
     config: TD3BCConfig  # pyrefly: ignore (narrower than the base)
 
     def actor_loss(self, batch: StepBatch) -> Loss:
-        action = self.policy.action(batch.obs)
-        q = self.critics(self.critic_view(batch.obs), action, slice(1)).flatten()
+        features, seen = self.actor_features(batch.obs)
+        action = self.policy.choose(features)
+        q = self.critics.read(seen, action, slice(1)).flatten()
         far = (action - batch.action).square().mean(-1)
         loss = self.weighted_loss(far - self.config.alpha * of_mean_size_one(q, batch, self.ranks), batch)
         return Loss(loss, {"actor_loss": loss.detach(), "bc_loss": weighted_mean(far.detach(), batch.weight)})

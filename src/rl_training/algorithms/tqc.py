@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from rl_training.algorithms.sac import SACAlgorithm, SoftTargetedConfig
-from rl_training.core import Absent, Loss, StepBatch, Supply, Tree, register
+from rl_training.core import Absent, Loss, StepBatch, Supply, register
 from rl_training.core.ranges import Count, Natural
 from rl_training.functional import quantile_huber, truncated_mixture
 from rl_training.models import ObservationNormalizer
@@ -59,8 +59,8 @@ class TQCAlgorithm(SACAlgorithm):
         error = (current.mean(-1) - target.mean(-1)).abs().mean(0)
         return self.critic_result(mean, current, error, batch)
 
-    def actor_value(self, obs: Tree, action: Tensor, *, train: bool = True) -> Tensor:
-        return self.critics(self.critic_view(obs), action, train=train).mean((0, -1))
+    def actor_value(self, features: Tensor, action: Tensor, *, train: bool = True) -> Tensor:
+        return self.critics.read(features, action, train=train).mean((0, -1))
 
 
 register("tqc", TQCAlgorithm, TQCConfig, "SAC whose critics learn truncated quantiles of the return.", "core")

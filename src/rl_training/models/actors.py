@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from rl_training.core import Act, Policy, Space, Spec, Tree
 from rl_training.core.policy import Memory, Preference
 from rl_training.functional import DiagGaussian, SquashedGaussian
-from rl_training.models.encoders import build_encoder
+from rl_training.models.encoders import Encoder, build_encoder
 from rl_training.models.normalizer import ObservationNormalizer
 from rl_training.models.recurrent import forget
 
@@ -27,9 +27,25 @@ class Actor(nn.Module):
         super().__init__()
         self.encoder = build_encoder(obs, factory=encoder, ortho_init=False)
         self.net = build_net(self.encoder.features_dim)
+        self.borrows = False
+
+    def borrow(self, encoder: Encoder) -> None:
+        """Sets the encoder to one that other losses train; the actor's features of it carry no gradients."""
+        self.encoder, self.borrows = encoder, True
+
+    def encode(self, obs: Tree) -> Tensor:
+        """Returns the features of normalised observations, one vector for every row."""
+        if self.borrows and torch.is_grad_enabled():
+            with torch.no_grad():
+                return self.encoder(obs)
+        return self.encoder(obs)
+
+    def read(self, features: Tensor, *, train: bool = False) -> Tensor:
+        """Returns the numbers that define actions, for features from `encode`; `train` counts for subclasses."""
+        return self.net(features)
 
     def forward(self, obs: Tree, *, train: bool = False) -> Tensor:
-        return self.net(self.encoder(obs))
+        return self.read(self.encode(obs), train=train)
 
 
 class RenormActor(Actor):
@@ -38,8 +54,8 @@ class RenormActor(Actor):
     A call with `train=True` normalises by the batch and updates the running averages; other calls normalise by these.
     """
 
-    def forward(self, obs: Tree, *, train: bool = False) -> Tensor:
-        return self.net(self.encoder(obs), train=train).squeeze(0)
+    def read(self, features: Tensor, *, train: bool = False) -> Tensor:
+        return self.net(features, train=train).squeeze(0)
 
 
 class DeterministicPolicy(Policy):
@@ -65,8 +81,16 @@ class DeterministicPolicy(Policy):
         """Returns a tuple of zeros [num, action_size], at which Ornstein-Uhlenbeck noise starts; () for other noise."""
         return (torch.zeros(num, self.action_size, device=self.device),) if self.noise == "ou" else ()
 
+    def encode(self, obs: Tree) -> Tensor:
+        """Returns the encoder's features of observations before normalisation, one vector for every row."""
+        return self.network.encode(self.normalizer(obs))
+
+    def choose(self, features: Tensor) -> Tensor:
+        """Returns the action [batch, size] for every row of `features`, without noise."""
+        return torch.tanh(self.network.read(features))
+
     def action(self, obs: Tree) -> Tensor:
-        return torch.tanh(self.network(self.normalizer(obs)))
+        return self.choose(self.encode(obs))
 
     def act(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = True) -> Act:
         action = self.action(obs)
@@ -93,9 +117,17 @@ class SquashedGaussianPolicy(Policy):
         super().__init__(spec)
         self.normalizer, self.network = normalizer, network
 
-    def distribution(self, obs: Tree, *, train: bool = False) -> SquashedGaussian:
-        mean, log_std = self.network(self.normalizer(obs), train=train).chunk(2, -1)
+    def encode(self, obs: Tree) -> Tensor:
+        """Returns the encoder's features of observations before normalisation, one vector for every row."""
+        return self.network.encode(self.normalizer(obs))
+
+    def choices(self, features: Tensor, *, train: bool = False) -> SquashedGaussian:
+        """Returns the distribution over actions for every row of `features`."""
+        mean, log_std = self.network.read(features, train=train).chunk(2, -1)
         return SquashedGaussian(mean, log_std.clamp(*LOG_STD_RANGE))
+
+    def distribution(self, obs: Tree, *, train: bool = False) -> SquashedGaussian:
+        return self.choices(self.encode(obs), train=train)
 
     def act(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = True) -> Act:
         distribution = self.distribution(obs)

@@ -104,7 +104,15 @@ class Critics(nn.Module):
 
         With `members`, critics' numbers or a slice, it asks only those critics.
         """
-        return self.net(self.join(obs, action), members, train=train)
+        return self.read(self.encode(obs), action, members, train=train)
+
+    def encode(self, obs: Tree) -> Tensor:
+        """Returns the features of normalised observations, one vector for every row."""
+        return self.encoder(obs)
+
+    def read(self, features: Tensor, action: Tensor, members: Members = None, *, train: bool = True) -> Tensor:
+        """Returns [critic, batch, outputs], as for observations, for features from `encode`."""
+        return self.net(torch.cat([features, action], -1), members, train=train)
 
     def of_several(self, obs: Tree, action: Tensor, members: Members = None, *, train: bool = True) -> Tensor:
         """Returns [critic, batch, several, outputs] for normalised observations and actions [batch, several, size].
@@ -112,14 +120,11 @@ class Critics(nn.Module):
         Observations, one for the `several` actions of a row, are encoded once. With `members`, numbers or a slice,
         it asks only those critics.
         """
-        features = self.encoder(obs).unsqueeze(1).expand(-1, action.shape[1], -1)
+        features = self.encode(obs).unsqueeze(1).expand(-1, action.shape[1], -1)
         joined = torch.cat([features, action], -1).flatten(0, 1)
         return self.net(joined, members, train=train).unflatten(1, action.shape[:2])
 
-    def join(self, obs: Tree, action: Tensor) -> Tensor:
-        return torch.cat([self.encoder(obs), action], -1)
-
     def activations(self, obs: Tree, action: Tensor) -> Iterator[Tensor]:
         """Yields every hidden layer's output as [batch, critics * units], for normalised observations and actions."""
-        layers = list(self.net.layers(self.join(obs, action), train=False))
+        layers = list(self.net.layers(torch.cat([self.encode(obs), action], -1), train=False))
         yield from (layer.transpose(0, 1).flatten(1) for layer in layers[:-1])
