@@ -80,6 +80,10 @@ class Algorithm(nn.Module, ABC, Generic[ConfigT, BatchT]):
         """Returns a batch and metrics for a [time, env] rollout; raises a TypeError if this class takes none."""
         raise TypeError(f"{type(self).__name__} does not learn from rollouts and has none to prepare")
 
+    def augment(self, batch: BatchT) -> BatchT:
+        """Returns a batch as all losses of one update see it, such as with changed pictures; by default as it is."""
+        return batch
+
     @abstractmethod
     def passes(self) -> tuple[Pass, ...]:
         """Returns the passes over the rollout, replay or dataset that make up one training iteration, in order."""

@@ -70,6 +70,7 @@ def build_update(
         )
 
     def learn(batch: Weighted) -> Step:
+        batch = algorithm.augment(batch)
         with products():
             results = [method(batch) for method in methods_to_call]
         metrics = {name: value for result in results for name, value in result.metrics.items()}
