@@ -11,6 +11,7 @@ from rl_training.envs.memory_tasks import CartPoleNoVelocity, PendulumNoVelocity
 from rl_training.envs.minatar import GAMES
 from rl_training.envs.mpe import MPE
 from rl_training.envs.native import NativeDynamics
+from rl_training.envs.picture_tasks import PixelPendulum
 from rl_training.envs.teams import TeamDynamics
 
 DynamicsFactory = Callable[..., NativeDynamics | TeamDynamics]  # a class, or a function of `env.kwargs`
@@ -29,6 +30,7 @@ NATIVE |= {
     "PointReach-v0": PointReach,
     **MATRIX_GAMES,
     **MPE,
+    "PixelPendulum-v1": PixelPendulum,
     **{f"MinAtar/{name}-v1": game for name, game in GAMES.items()},
     **{f"MinAtar/{name}-v0": partial(game, minimal_actions=False) for name, game in GAMES.items()},
 }
