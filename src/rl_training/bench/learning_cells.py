@@ -295,6 +295,16 @@ LEARNING: dict[str, LearningCell] = {
         ("training.total_timesteps=50000", "training.compile=true"),
         1,
     ),
+    "sac-pixel-pendulum": LearningCell(
+        "sac/pixel_pendulum", -250, "gate; 50,000 actions, each for two of the simulator's 100,000 steps", last=3
+    ),
+    "sac-pixel-pendulum-blank": LearningCell(
+        "sac/pixel_pendulum",
+        None,
+        "the control: nothing is to be seen, so at most -900 is expected",
+        ("env.kwargs={blank: true}",),
+        3,
+    ),
     "sac-halfcheetah-100k": LearningCell(
         "sac/halfcheetah_fast", 5084, "SimbaV2's runs 6156 +- 699 (at 100k, HalfCheetah-v4, 10 seeds)", HUNDRED_K, 1
     ),
