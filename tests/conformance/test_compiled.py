@@ -62,14 +62,24 @@ def test_traced_update_equals_eager(case: Case, env: str) -> None:
     assert_equals_eager(case, env)
 
 
-def assert_equals_eager(case: Case, env: str) -> None:
+@pytest.mark.slow
+@pytest.mark.usefixtures("traced")
+def test_traced_update_from_shifted_pictures_equals_eager() -> None:
+    (case,) = named("SAC")
+    pictures = {"backend": "native", "kwargs": {"size": 8}, "random_shift": 1, "share_features_extractor": True}
+    assert_equals_eager(case, "PixelPendulum-v1", **pictures)
+
+
+def assert_equals_eager(case: Case, env: str, **more: object) -> None:
     """Every pass of the algorithm as the trainer runs it; one that is not one graph stays eager."""
     # Every parameter has operations of its own in the graph: PPO alone has two hidden layers.
     results, small = [], {} if case.name == "PPO" else {"net_arch": [16]}
     for compiled in (False, True):
         replayed = "buffer_size" in case.settings
         settings = ONE_GRAPH.get(case.name, ONE_GRAPH[case.acts_in]) if replayed else {}
-        agent = case.agent(env, normalize_observation=True, compile=compiled, total_timesteps=1_000, **small | settings)
+        agent = case.agent(
+            env, normalize_observation=True, compile=compiled, total_timesteps=1_000, **small | settings | more
+        )
         trainer = build_run(agent).trainer
         with trainer.session():
             while trainer.progress.iterations < (5 if replayed else 1):

@@ -78,6 +78,13 @@ def test_drifting_noise_goes_on_where_it_was(tmp_path: Path) -> None:
     assert noise.abs().min() > 0
 
 
+def test_shifts_of_pictures_and_a_shared_encoder_go_on_where_they_were(tmp_path: Path) -> None:
+    (case,) = named("SAC")
+    pictures = {"backend": "native", "kwargs": {"size": 8}, "random_shift": 1, "share_features_extractor": True}
+    resumed = assert_resumes_exactly(case, "PixelPendulum-v1", pictures, tmp_path)
+    assert resumed.algorithm.policy.network.encoder is resumed.algorithm.critics.encoder
+
+
 def assert_resumes_exactly(case: Case, env: str, settings: dict[str, object], folder: Path) -> Agent:
     # In the middle of a rollout or between two updates and, mostly, in the middle of episodes.
     pause, total = 300, 520

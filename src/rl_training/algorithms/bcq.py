@@ -20,7 +20,8 @@ class BCQConfig(TargetedConfig):
     """BCQ's settings, with the authors' defaults."""
 
     absent = {
-        "target_update_interval": Absent("targets move with the actor, every policy_delay updates", 1, "policy_delay")
+        "target_update_interval": Absent("targets move with the actor, every policy_delay updates", 1, "policy_delay"),
+        "share_features_extractor": Absent("its networks for actions have encoders of their own", False),
     }
 
     n_actions: Count | None = None  # that the model of the data proposes, to act; None: 100

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor, nn
 
+from rl_training.algorithms.continuous import check_same_view
 from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, num_actions
 from rl_training.algorithms.target_networks import TargetNetworks, frozen_copy
 from rl_training.core import Loss, Metrics, Schedule, Step, StepBatch, Tree, register
@@ -38,6 +39,7 @@ class DiscreteSACConfig(OffPolicyConfig):
     ent_coef: Annotated[Literal["auto"] | float, Range(above=0)] = "auto"  # auto: learned
     ent_coef_init: Positive = 1.0  # where a learned one starts
     target_entropy_ratio: PositiveShare = 0.89  # of the uniform policy's
+    share_features_extractor: bool = False  # one encoder, trained by the critics; the actor's features are detached
 
 
 class DiscreteSACAlgorithm(OffPolicyAlgorithm[DiscreteSACConfig]):
@@ -53,16 +55,21 @@ class DiscreteSACAlgorithm(OffPolicyAlgorithm[DiscreteSACConfig]):
         style = {"activation_fn": c.activation_fn, "ortho_init": False}
         head = ActionHead(encoder.features_dim, c.net_arch, spec.action, **style)
         self.policy = StochasticPolicy(spec, normalizer, encoder, head)
-        self.critics = nn.ModuleList(
+        first, second = (
             QNetwork(seen, num, c.net_arch, MeanHead("mse"), activation_fn=c.activation_fn, encoder=c.encoder)
             for _ in range(2)
         )
+        second.encoder = first.encoder  # both learn from one encoder's features
+        self.critics = nn.ModuleList([first, second])
+        if c.share_features_extractor:
+            check_same_view(self.spec)
+            self.policy.trunk = first.encoder
         self.targets = frozen_copy(self.critics)
         start = c.ent_coef_init if c.ent_coef == "auto" else c.ent_coef
         self.log_ent_coef = nn.Parameter(torch.tensor(math.log(start)))
         self.num_actions = num
         self.add_optimizer("critic", self.critics.parameters())
-        self.add_optimizer("actor", self.policy.parameters())
+        self.add_optimizer("actor", (head if c.share_features_extractor else self.policy).parameters())
         self.add_optimizer("ent_coef", [self.log_ent_coef])
 
     def update(self, batch: StepBatch) -> Step:
@@ -89,15 +96,31 @@ class DiscreteSACAlgorithm(OffPolicyAlgorithm[DiscreteSACConfig]):
         most = math.log(self.num_actions) if mask is None else mask.sum(-1).clamp(min=1).float().log()
         return self.config.target_entropy_ratio * most
 
+    def policy_features(self, obs: Tree) -> Tensor:
+        """Returns the features of observations for the policy, without gradients if the critics train its encoder."""
+        if self.config.share_features_extractor and torch.is_grad_enabled():
+            with torch.no_grad():
+                return self.policy.encode(obs)
+        return self.policy.encode(obs)
+
     def distribution(self, obs: Tree) -> Categorical:
-        distribution = self.policy.distribution(obs)
+        return self.choices(self.policy_features(obs), obs)
+
+    def choices(self, features: Tensor, obs: Tree) -> Categorical:
+        """Returns the distribution over actions for the policy's features of `obs`, which have the action mask."""
+        distribution = self.policy.choices(features, encode_mask(obs))
         assert isinstance(distribution, Categorical)
         return distribution
 
-    def q_values(self, critics: nn.Module, obs: Tree) -> Tensor:
-        """Returns the values [critic, batch, action] of all actions by `critics`, the online or the target networks."""
-        assert isinstance(critics, nn.ModuleList)
-        return torch.stack([critic(self.critic_view(obs)).squeeze(-1) for critic in critics])
+    def q_values(self, critics: nn.Module, obs: Tree, features: Tensor | None = None) -> Tensor:
+        """Returns the values [critic, batch, action] of all actions by `critics`, the online or the target networks.
+
+        `features` are those of `obs` from the critics' encoder; None: it runs, once for all critics.
+        """
+        networks = [critic for critic in critics.children() if isinstance(critic, QNetwork)]
+        if features is None:
+            features = networks[0].encoder(self.critic_view(obs))
+        return torch.stack([network.read(features).squeeze(-1) for network in networks])
 
     def critic_loss(self, batch: StepBatch) -> Loss:
         with torch.no_grad():
@@ -111,9 +134,11 @@ class DiscreteSACAlgorithm(OffPolicyAlgorithm[DiscreteSACConfig]):
         return self.critic_result(loss, q, (q - target).abs().mean(0), batch)
 
     def actor_loss(self, batch: StepBatch) -> Loss:
-        distribution = self.distribution(batch.obs)
+        features = self.policy_features(batch.obs)
+        distribution = self.choices(features, batch.obs)
         with torch.no_grad():
-            q = self.q_values(self.critics, batch.obs).amin(0)
+            shared = features if self.config.share_features_extractor else None
+            q = self.q_values(self.critics, batch.obs, shared).amin(0)
         loss = self.weighted_loss(-soft_value(q, distribution, self.ent_coef), batch)
         entropy = weighted_mean(distribution.entropy().detach(), batch.weight)
         return Loss(loss, {"actor_loss": loss.detach(), "entropy": entropy})

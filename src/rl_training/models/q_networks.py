@@ -73,7 +73,10 @@ class QNetwork(nn.Module):
 
         `noise` counts for noisy layers only: without it they use their mean weights.
         """
-        features = self.encoder(obs)
+        return self.read(self.encoder(obs), fractions, noise=noise)
+
+    def read(self, features: Tensor, fractions: Tensor | None = None, *, noise: bool = True) -> Tensor:
+        """Returns [batch, action, outputs], as for observations, for their features from `encoder`."""
         if self.trunk is not None:
             features = self.trunk(features)
         if self.embedding is not None:
