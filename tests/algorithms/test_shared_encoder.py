@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from rl_training import SAC
+from rl_training import BCQ, SAC
 from rl_training.core import Box, Discrete, Groups, Spec, StepBatch, Tree
 from rl_training.core import Dict as DictSpace
 from rl_training.core.registry import ALGORITHMS
@@ -168,3 +168,8 @@ def test_a_traced_shift_is_the_eager_one() -> None:
 def test_shifts_need_pictures() -> None:
     with pytest.raises(ValueError, match=r"algorithm.random_shift=2 is for pictures.*leave it out"):
         SAC("Pendulum-v1", random_shift=2)
+
+
+def test_bcq_refuses_what_it_would_not_do() -> None:
+    with pytest.raises(ValueError, match="share_features_extractor=True is not for BCQ.*drop it"):
+        BCQ("Pendulum-v1", share_features_extractor=True, dataset="data.npz")

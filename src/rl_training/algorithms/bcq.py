@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rl_training.algorithms.continuous import ContinuousAlgorithm, TargetedConfig, action_size
 from rl_training.algorithms.target_networks import TargetNetworks, frozen_copy
-from rl_training.core import Absent, Loss, Schedule, Step, StepBatch, register
+from rl_training.core import Absent, Loss, Schedule, Step, StepBatch, Supply, register
 from rl_training.core.ranges import Count, NonNegative, Positive, PositiveSchedule, Share
 from rl_training.functional import weighted_mean
 from rl_training.models import ActionVAE, Critics, ObservationNormalizer, Perturbation, ProposalPolicy
@@ -21,7 +21,6 @@ class BCQConfig(TargetedConfig):
 
     absent = {
         "target_update_interval": Absent("targets move with the actor, every policy_delay updates", 1, "policy_delay"),
-        "share_features_extractor": Absent("its networks for actions have encoders of their own", False),
     }
 
     n_actions: Count | None = None  # that the model of the data proposes, to act; None: 100
@@ -35,6 +34,14 @@ class BCQConfig(TargetedConfig):
     learning_rate: PositiveSchedule = Schedule(1e-3, 1e-3)
     batch_size: Count = 100
     net_arch: tuple[Count, ...] = (400, 300)
+
+    def check(self, supply: Supply) -> None:
+        super().check(supply)
+        if self.share_features_extractor:
+            raise ValueError(
+                "algorithm.share_features_extractor=True is not for BCQ, whose networks for actions have encoders of their own: "
+                "drop it"
+            )
 
     @property
     def num_actions(self) -> int:
