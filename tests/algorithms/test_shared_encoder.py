@@ -171,5 +171,5 @@ def test_shifts_need_pictures() -> None:
 
 
 def test_bcq_refuses_what_it_would_not_do() -> None:
-    with pytest.raises(ValueError, match="share_features_extractor=True is not for BCQ.*drop it"):
+    with pytest.raises(ValueError, match=r"share_features_extractor=True is not for BCQ.*drop it"):
         BCQ("Pendulum-v1", share_features_extractor=True, dataset="data.npz")
