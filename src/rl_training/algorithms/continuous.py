@@ -9,6 +9,7 @@ from typing import Annotated, TypeVar
 import torch
 from torch import Tensor
 
+from rl_training.algorithms.normalizing import check_same_view
 from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig
 from rl_training.algorithms.target_networks import TargetNetworks, frozen_copy
 from rl_training.core import (
@@ -173,15 +174,6 @@ class ContinuousAlgorithm(OffPolicyAlgorithm[ConfigT]):
         metrics = self.critic_loss(batch, train=False).metrics
         dormant = dormant_share(self.critics.activations(self.critic_view(batch.obs), batch.action))
         return {"td_error": metrics["td_error"], "dormant_units": dormant}
-
-
-def check_same_view(spec: Spec) -> None:
-    """Raises a ValueError if policy and critics see different observations, so that they cannot share an encoder."""
-    if spec.seen_by("policy").obs != spec.seen_by("critic").obs:
-        raise ValueError(
-            "algorithm.share_features_extractor=True needs one view for policy and critics, and env.obs_groups gives them two: "
-            "leave it out, or drop the groups"
-        )
 
 
 def action_size(spec: Spec, name: str) -> int:

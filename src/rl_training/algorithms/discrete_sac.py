@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor, nn
 
-from rl_training.algorithms.continuous import check_same_view
+from rl_training.algorithms.normalizing import check_same_view
 from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, num_actions
 from rl_training.algorithms.target_networks import TargetNetworks, frozen_copy
 from rl_training.core import Loss, Metrics, Schedule, Step, StepBatch, Tree, register

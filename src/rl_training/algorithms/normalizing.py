@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from torch import Tensor
 
-from rl_training.core import Algorithm, AlgorithmConfig, BatchT, Box, Dict, Space, Tree
+from rl_training.core import Algorithm, AlgorithmConfig, BatchT, Box, Dict, Space, Spec, Tree
 from rl_training.core.pictures import channels_are_last, picture_keys
 from rl_training.core.ranges import Natural, Positive, PositiveSchedule
 from rl_training.functional.random_shift import random_shift
@@ -92,3 +92,12 @@ def check_pictures(config: NormalizingConfig, obs: Space) -> None:
                 f"algorithm.{name}={value!r} is for pictures, uint8 Boxes of three dimensions, and this environment gives "
                 "none: leave it out"
             )
+
+
+def check_same_view(spec: Spec) -> None:
+    """Raises a ValueError if policy and critics see different observations, so that they cannot share an encoder."""
+    if spec.seen_by("policy").obs != spec.seen_by("critic").obs:
+        raise ValueError(
+            "algorithm.share_features_extractor=True needs one view for policy and critics, and env.obs_groups gives them two: "
+            "leave it out, or drop the groups"
+        )
