@@ -296,12 +296,12 @@ LEARNING: dict[str, LearningCell] = {
         1,
     ),
     "sac-pixel-pendulum": LearningCell(
-        "sac/pixel_pendulum", -250, "gate; 50,000 actions, each for two of the simulator's 100,000 steps", last=3
+        "sac/pixel_pendulum", -250, "none published; 50,000 actions are 100,000 steps of the simulator", last=3
     ),
     "sac-pixel-pendulum-blank": LearningCell(
         "sac/pixel_pendulum",
         None,
-        "the control: nothing is to be seen, so at most -900 is expected",
+        "the control, whose pictures are blank: at most -900 is expected",
         ("env.kwargs={blank: true}",),
         3,
     ),
