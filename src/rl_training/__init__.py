@@ -31,6 +31,7 @@ HOMES = {
     "make_data_like": "api",
     "runs": "experiment",
     "tune": "tuning",
+    "write_hub_card": "api",
     "write_report": "experiment",
 }
 SUBPACKAGES = ("algorithms", "core", "data", "envs", "evaluation", "extending", "functional", "models", "runtime")

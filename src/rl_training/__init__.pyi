@@ -26,6 +26,7 @@ from rl_training.api import make_data as make_data
 from rl_training.api import make_data_like as make_data_like
 from rl_training.experiment import runs as runs
 from rl_training.tuning import tune as tune
+from rl_training.api import write_hub_card as write_hub_card
 from rl_training.experiment import write_report as write_report
 from rl_training.algorithms import A2CConfig as A2CConfig
 from rl_training.algorithms import APPOConfig as APPOConfig
@@ -218,5 +219,6 @@ __all__ = [
     "make_data_like",
     "runs",
     "tune",
+    "write_hub_card",
     "write_report",
 ]

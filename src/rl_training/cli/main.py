@@ -30,6 +30,7 @@ COMMANDS = {  # module and function of each command; a module is imported when o
     "data": "data_commands.data",
     "ope": "ope_command.ope",
     "report": "report_commands.report",
+    "hub-card": "report_commands.hub_card",
     "bench": "bench_commands.bench",
     "doctor": "doctor.doctor",
 }
@@ -228,6 +229,13 @@ def add_reports(commands: argparse._SubParsersAction) -> None:
     report = commands.add_parser("report", help="show runs, and compare groups of seeds, on one HTML page")
     report.add_argument("runs", nargs="+", type=expanduser, metavar="RUN", help="run directory, or a folder of them")
     report.add_argument("--out", type=expanduser, default="report.html", help="file to write")
+    card = commands.add_parser("hub-card", help="write a folder for the Hugging Face Hub: policy, results, card, video")
+    card.add_argument("run", type=expanduser, metavar="RUN", help="run directory, checkpoint or saved model")
+    card.add_argument("--out", type=expanduser, required=True, help="folder to write, new or empty")
+    card.add_argument("--episodes", type=int, default=20, help="that are played for the results; 0: no results")
+    card.add_argument("--seed", type=int, default=0, help="of the episodes")
+    card.add_argument("--no-video", action="store_false", dest="video", help="do not film an episode")
+    add_trust(card)
 
 
 def add_data(data: argparse.ArgumentParser) -> None:
