@@ -94,6 +94,21 @@ def test_one_run_has_intervals_over_episodes_and_no_comparison(tmp_path: Path, s
     assert "(1 value not finite, left out)" in training
 
 
+def test_groups_of_one_run_are_not_compared_in_pairs(tmp_path: Path, seeds: list[Path]) -> None:
+    body = body_of(write_report(seeds[2:4], tmp_path / "r.html"))
+    captions = [text_of(one) for one in section(body, "comparison").iter("figcaption")]
+    assert [caption.partition(" (")[0] for caption in captions] == ["IQM"]
+    assert "Groups of one run stand in the first figure alone." in text_of(section(body, "comparison"))
+
+
+def test_scores_that_cannot_be_compared_are_named(tmp_path: Path) -> None:
+    for name, seed, sticky in (("a", 0, 0.25), ("b", 0, 0.25), ("c", 1, 0.0)):
+        write_run(tmp_path / "runs" / name, config_of(seed=seed), result={"protocol": {"env": {"sticky": sticky}}})
+    results = text_of(section(body_of(write_report(tmp_path / "runs", tmp_path / "r.html")), "results"))
+    assert "ppo: seed 0 occurs more than once; such runs are not independent." in results
+    assert "ppo seed 0 and ppo seed 1 differ in env.sticky 0.25 and 0.0." in results
+
+
 def test_settings_that_differ_are_shown_and_name_the_groups(tmp_path: Path) -> None:
     for gamma in (0.9, 0.99):
         for seed in (1, 2):

@@ -127,7 +127,7 @@ def interval_chart(
     xs = np.array([x for row in rows for x in (row.low, row.high, row.point, *row.values)] + list(within))
     height = 44 + 30 * len(rows)
     frame = Frame((900, height), padded(xs, 0.03), (0.0, float(len(rows))))
-    frame.left = min(330.0, 26.0 + 7.2 * max(len(row.name) for row in rows))
+    frame.left = min(440.0, 26.0 + 7.4 * max(len(row.name) for row in rows))
     foot, end = height - frame.bottom, frame.width - frame.right
     parts = []
     for value in ticks(*frame.x_range, 7):
@@ -139,8 +139,7 @@ def interval_chart(
         parts.append(element("line", x1=across, x2=across, y1=f"{frame.top:g}", y2=f"{foot:g}", class_="axis"))
     for place, row in enumerate(rows):
         up, colour = float(frame.up(len(rows) - place - 0.5)), f"g{row.group % NUM_COLOURS}"
-        name = row.name if len(row.name) <= 42 else f"{row.name[:41]}\u2026"
-        parts.append(element("text", name, x=f"{frame.left - 10:g}", y=f"{up:.1f}", dy=".32em", class_="y row"))
+        parts.append(element("text", row.name, x=f"{frame.left - 10:g}", y=f"{up:.1f}", dy=".32em", class_="y row"))
         parts += [
             element("circle", cx=f"{x:.1f}", cy=f"{up:.1f}", r="3", class_=f"value {colour}")
             for x in frame.across(np.array(row.values))

@@ -19,7 +19,7 @@ from rl_training.evaluation import (
 from rl_training.experiment.report.groups import Group
 
 MOST_THRESHOLDS = 200
-MOST_PAIRS = 45  # of all pairs of ten groups; with more groups each is compared with the best alone
+MOST_PAIRS = 15  # of all pairs of six groups; with more groups each is compared with the best alone
 
 
 class Summary(NamedTuple):
@@ -50,8 +50,8 @@ def summarise(scores: Sequence[float]) -> Summary:
 
 
 def compare_pairs(groups: Sequence[Group]) -> list[Pair]:
-    """Returns the pairs of groups with scores, the one with the higher IQM first; of many groups those with the best."""
-    ranked = sorted((group for group in groups if group.scores), key=lambda group: -iqm(group.scores))
+    """Returns the pairs of groups, the one with the higher IQM first; of many groups those with the best alone."""
+    ranked = sorted(groups, key=lambda group: -iqm(group.scores))
     pairs = list(combinations(ranked, 2))
     if len(pairs) > MOST_PAIRS:
         pairs = [(ranked[0], other) for other in ranked[1:]]

@@ -11,7 +11,7 @@ from rl_training.experiment.html_page import Html, element
 from rl_training.experiment.report.charts import Interval, Line, interval_chart, line_chart, swatch
 from rl_training.experiment.report.comparison import Pair, Summary, profile_of, thresholds_of
 from rl_training.experiment.report.curves import Curve, evaluation_curve, metric_curve
-from rl_training.experiment.report.formatting import number, plural
+from rl_training.experiment.report.formatting import number, plural, shortened
 from rl_training.experiment.report.groups import Group
 from rl_training.experiment.report.reported_run import ReportedRun, finite
 from rl_training.experiment.report.tables import table
@@ -37,7 +37,7 @@ TIMES = ("time/fps",)  # the others only count
 
 def legend(groups: Sequence[Group]) -> Html:
     items = (
-        element("li", swatch(group.number), f"{group.name} ({plural(len(group.runs), 'seed')})") for group in groups
+        element("li", swatch(group.number), f"{group.label} ({plural(len(group.runs), 'seed')})") for group in groups
     )
     return element("ul", *items, class_="legend")
 
@@ -49,7 +49,7 @@ def learning_figure(groups: Sequence[Group], unit: str) -> list[Html]:
     if not shown:
         return []
     lines = [line for group in shown for line in (*single_runs(group), line_of(group, curves[group.number], unit))]
-    ends = [f"{g.name} {number(curves[g.number].middle[-1])} at {number(curves[g.number].steps[-1])}" for g in shown]
+    ends = [f"{g.label} {number(curves[g.number].middle[-1])} at {number(curves[g.number].steps[-1])}" for g in shown]
     chart = line_chart(lines, label=f"Evaluation return over {unit}: {'; '.join(ends)}.", x_name=unit)
     several = any(len(group.runs) > 1 for group in shown)
     single = any(len(group.runs) == 1 for group in shown)
@@ -72,7 +72,7 @@ def learning_figure(groups: Sequence[Group], unit: str) -> list[Html]:
 
 def line_of(group: Group, curve: Curve, unit: str) -> Line:
     notes = [
-        f"{group.name}, {number(step)} {unit}: {number(middle)} ({number(low)} to {number(high)}), {plural(int(count), 'seed')}"
+        f"{group.label}, {number(step)} {unit}: {number(middle)} ({number(low)} to {number(high)}), {plural(int(count), 'seed')}"
         for step, middle, low, high, count in zip(*curve, strict=True)
     ]
     return Line(group.number, curve.steps, curve.middle, curve.low, curve.high, notes)
@@ -87,7 +87,7 @@ def single_runs(group: Group) -> list[Line]:
 
 def curve_rows(group: Group, curve: Curve) -> list[list[str]]:
     kept = np.unique(np.linspace(0, len(curve.steps) - 1, MOST_ROWS).round().astype(int))
-    return [[group.name, *(number(float(column[i])) for column in curve)] for i in kept]
+    return [[group.label, *(number(float(column[i])) for column in curve)] for i in kept]
 
 
 def training_figures(groups: Sequence[Group], unit: str) -> list[Html]:
@@ -132,7 +132,7 @@ def metric_figure(groups: Sequence[Group], name: str, unit: str) -> Html | None:
     title = episodes.get(name) or NAMES.get(name) or name.partition("/")[2] or name
     if name == "time/fps" and unit != "env steps":
         title = f"Throughput ({unit} per second)"
-    ends = "; ".join(f"{group.name} {number(float(curve.middle[-1]))}" for group, curve in curves if len(curve.steps))
+    ends = "; ".join(f"{group.label} {number(float(curve.middle[-1]))}" for group, curve in curves if len(curve.steps))
     lost = sum(lost_values(run, name) for group in groups for run in group.runs)
     note = element("span", f" ({plural(lost, 'value')} not finite, left out)") if lost else None
     chart = line_chart(lines, label=f"{title} over {unit}, at the end: {ends}.", x_name=unit, small=True)
@@ -145,7 +145,9 @@ def lost_values(run: ReportedRun, name: str) -> int:
 
 def score_figure(rows: Iterable[tuple[Group, Summary]], what: str) -> Html:
     """Returns the figure of every group's IQM with its interval and the scores of its runs as rings."""
-    shown = [Interval(g.number, f"{g.name} ({s.count})", s.iqm, s.low, s.high, g.scores) for g, s in rows]
+    shown = [
+        Interval(g.number, f"{shortened(g.label, 40)} ({s.count})", s.iqm, s.low, s.high, g.scores) for g, s in rows
+    ]
     said = "; ".join(f"{row.name}: {number(row.point)} ({number(row.low)} to {number(row.high)})" for row in shown)
     chart = interval_chart(shown, label=f"IQM of the {what}. {said}.", x_name=what)
     caption = element(
@@ -159,7 +161,13 @@ def score_figure(rows: Iterable[tuple[Group, Summary]], what: str) -> Html:
 def improvement_figure(pairs: Sequence[Pair]) -> Html:
     """Returns the figure of the probability, for each pair of groups, that a run of one beats a run of the other."""
     shown = [
-        Interval(pair.better.number, f"{pair.better.name} > {pair.other.name}", p.probability, p.low, p.high)
+        Interval(
+            pair.better.number,
+            f"{shortened(pair.better.label, 26)} > {shortened(pair.other.label, 26)}",
+            p.probability,
+            p.low,
+            p.high,
+        )
         for pair in pairs
         for p in (pair.improvement,)
     ]
@@ -183,7 +191,7 @@ def profile_figure(groups: Sequence[Group], what: str) -> Html:
         _, share, low, high = map(np.array, profile_of(group, thresholds))
         lines.append(Line(group.number, thresholds, share, low, high, stairs=True))
     label = (
-        f"Share of runs with a {what} above a threshold, over the threshold, for {', '.join(g.name for g in groups)}."
+        f"Share of runs with a {what} above a threshold, over the threshold, for {', '.join(g.label for g in groups)}."
     )
     chart = line_chart(lines, label=label, x_name=what, x_within=(), y_within=(0.0, 1.0))
     caption = element(

@@ -41,6 +41,12 @@ def size(num_bytes: int) -> str:
     return f"{num_bytes / 1e6:.1f} MB" if num_bytes >= 1e6 else f"{num_bytes / 1e3:.0f} kB"
 
 
+def shortened(text: str, most: int) -> str:
+    """Returns text of at most so many letters; what is left out is in the middle, as ends tell things apart."""
+    head = most // 2
+    return text if len(text) <= most else f"{text[:head]}\u2026{text[head + 1 - most :]}"
+
+
 def plural(count: int, noun: str) -> str:
     """Returns a count with its noun, such as "1 run" or "3 runs"."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from rl_training.config.presets import one_line
+from rl_training.config.score_protocol import unlike
 from rl_training.experiment.report.formatting import plural
 from rl_training.experiment.report.reported_run import LAST_EPISODES, SEED, ReportedRun
 
@@ -23,7 +25,8 @@ class Group:
 
     runs: list[ReportedRun]
     number: int
-    name: str = ""
+    label: str = ""  # within its environment
+    name: str = ""  # within the whole report
     scores: list[float] = field(default_factory=list)
 
     @property
@@ -53,9 +56,9 @@ def make_groups(runs: Iterable[ReportedRun]) -> list[Group]:
     for group in groups:
         alike[group.runs[0].algorithm, group.env_id].append(group)
     for (algorithm, env_id), same in alike.items():
-        base = f"{algorithm} on {env_id}" if several_envs else algorithm
         for group, detail in zip(same, details(same), strict=True):
-            group.name = f"{base}{detail}"
+            group.label = f"{algorithm}{detail}"
+            group.name = f"{algorithm} on {env_id}{detail}" if several_envs else group.label
     return groups
 
 
@@ -87,8 +90,14 @@ def details(same: Sequence[Group]) -> list[str]:
     changed = differences(same)
     if not 0 < len(changed) <= NUM_NAMED:
         return [f", config {letter(index)}" for index in range(len(same))]
-    named = [[f"{path.rpartition('.')[2]}={value}" for value in column] for path, column in changed.items()]
+    named = [[f"{path.rpartition('.')[2]}={value}" for value in rounded(column)] for path, column in changed.items()]
     return [f", {', '.join(row)}" for row in zip(*named, strict=True)]
+
+
+def rounded(texts: list[str]) -> list[str]:
+    """Returns values as text with fewer digits, unless two of them would look alike."""
+    short = [f"{float(text):.4g}" if re.fullmatch(r"-?\d+\.\d+(e-?\d+)?", text) else text for text in texts]
+    return short if len(set(short)) == len(set(texts)) else texts
 
 
 def letter(index: int) -> str:
@@ -100,6 +109,15 @@ def shown(value: object) -> str:
     if isinstance(value, dict) and {"initial", "final"} <= value.keys():
         return f"{shown(value['initial'])} to {shown(value['final'])}"
     return f"{value:.10g}" if isinstance(value, float) else one_line(value)
+
+
+def unlike_rules(groups: Sequence[Group]) -> list[str]:
+    """Returns a sentence about runs whose evaluations followed other rules than the first one's, as far as they say."""
+    known = [(run.name, rules) for group in groups for run in group.runs if (rules := run.protocol)]
+    for name, rules in known:
+        if differing := unlike(known[0][1], rules):
+            return [f"Scores do not follow the same rules: {known[0][0]} and {name} differ in {'; '.join(differing)}."]
+    return []
 
 
 def seed_order(seed: str) -> tuple[float, str]:
@@ -120,10 +138,13 @@ def set_scores(groups: Sequence[Group]) -> tuple[str, list[str]]:
         if len(group.scores) < len(scores):
             without = [run.seed for run, score in zip(group.runs, scores, strict=True) if score is None]
             notes.append(f"{group.name}: seed {', '.join(without)} has no score yet and does not count.")
+        twice = sorted({run.seed for run in group.runs if [r.seed for r in group.runs].count(run.seed) > 1})
+        if twice:
+            notes.append(f"{group.name}: seed {', '.join(twice)} occurs more than once; such runs are not independent.")
         early = [run for run, score in zip(group.runs, scores, strict=True) if score is not None and not run.ended]
         if early:
             states = ", ".join(f"{run.seed} ({run.record.status} at {run.clock:,})" for run in early)
             notes.append(f"{group.name}: not every run has ended, and the last value so far counts for seed {states}.")
     last = plural(LAST_EPISODES, "training episode")
     what = "mean return of the last evaluation" if evaluated else f"mean return of the last {last}"
-    return what, notes
+    return what, [*notes, *unlike_rules(groups)]

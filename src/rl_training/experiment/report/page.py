@@ -128,9 +128,10 @@ def make_sections(groups: list[Group]) -> Iterator[Section]:
         results += [*heading, results_table(summaries, what)]
         scored = [(group, summary) for group, summary in summaries if summary is not None]
         if len(scored) > 1:
-            pairs = compare_pairs([group for group, _ in scored])
-            comparisons += [*heading, score_figure(scored, what), improvement_figure(pairs)]
-            comparisons += [profile_figure([group for group, _ in scored], what)]
+            comparisons += [*heading, score_figure(scored, what)]
+        several = [group for group, summary in scored if summary.count > 1]
+        if len(several) > 1:  # one run wins or loses against another, whatever the methods are worth
+            comparisons += [improvement_figure(compare_pairs(several)), profile_figure(several, what)]
     yield Section("results", "Results", [*results, *notes_part(notes)])
     curves, training = curve_parts(groups)
     yield Section("curves", "Learning curves", curves)
@@ -177,6 +178,8 @@ def statistics_text(groups: Sequence[Group]) -> Html:
         if fewest < FEW_RUNS
         else ""
     )
+    if min(len(group.runs) for group in groups) == 1:
+        few += " Groups of one run stand in the first figure alone."
     source = element("a", "Agarwal et al., 2021", href=SOURCE)
     return element("p", STATISTICS, Html("("), source, f").{few}", class_="soft")
 

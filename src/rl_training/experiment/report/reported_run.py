@@ -70,6 +70,12 @@ class ReportedRun:
         return f"{self.algorithm} seed {self.seed}"
 
     @property
+    def protocol(self) -> dict:
+        """The rules of the run's last evaluation; {} if it does not say them."""
+        protocol = self.result.get("protocol")
+        return protocol if isinstance(protocol, dict) else {}
+
+    @property
     def unit(self) -> str:
         """The unit of the run's clock: env steps, updates from data, or their sum."""
         steps, offline = (self.result.get(name) for name in ("total_timesteps", "offline_updates"))

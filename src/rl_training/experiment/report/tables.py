@@ -60,7 +60,7 @@ def results_table(rows: Sequence[tuple[Group, Summary | None]], what: str) -> Ht
             scores = [f"{number(summary.mean)}{spread}", number(summary.iqm), around]
         cells.append(
             [
-                group_cell(group),
+                element("span", swatch(group.number), group.label),
                 f"{len(group.runs)} ({some([run.seed for run in group.runs])})",
                 number(steps[0]) if len(steps) == 1 else f"{number(steps[0])} to {number(steps[-1])}",
                 *scores,
@@ -78,7 +78,7 @@ def numbers_of(runs: Sequence[ReportedRun], name: str) -> list[float]:
 
 def settings_part(groups: Sequence[Group]) -> list[Html]:
     """Returns the settings that differ between groups, and every group's whole config and command, folded."""
-    changed = differences(groups)
+    changed = differences([group for group in groups if group.settings])
     common = {path: column for path, column in changed.items() if ABSENT not in column}
     parts = [settings_table(common, groups, "Settings in which the groups differ.")] if common else []
     if len(groups) > 1 and not changed:
@@ -90,7 +90,7 @@ def settings_part(groups: Sequence[Group]) -> list[Html]:
 
 
 def settings_table(rows: dict[str, list[str]], groups: Sequence[Group], caption: str | None) -> Html:
-    head = ["setting", *(group_cell(group) for group in groups)]
+    head = ["setting", *(group_cell(group) for group in groups if group.settings)]
     return table(head, [[path, *column] for path, column in rows.items()], caption=caption)
 
 
