@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rl_training.evaluation import bootstrap_interval
-from rl_training.experiment.report.charts import ticks
+from rl_training.experiment.report.charts import NUM_COLOURS, dashes, ticks
 from rl_training.experiment.report.curves import evaluation_curve, metric_curve
 from rl_training.experiment.report.formatting import duration, number, tick
 
@@ -50,6 +50,10 @@ def test_a_metric_curve_ends_where_fewer_than_half_of_the_runs_go_on() -> None:
 )
 def test_ticks_are_round_numbers_within_the_range(low, high, wanted, expected) -> None:
     assert ticks(low, high, wanted) == pytest.approx(expected)
+
+
+def test_the_first_groups_all_look_different() -> None:
+    assert len({(group % NUM_COLOURS, dashes(group)) for group in range(32)}) == 32
 
 
 def test_numbers_are_short() -> None:

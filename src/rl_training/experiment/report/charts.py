@@ -167,7 +167,8 @@ def svg(frame: Frame, label: str, parts: Sequence[str]) -> Html:
 
 
 def dashes(group: int) -> str | None:
-    return DASHES[group // NUM_COLOURS % len(DASHES)] if group >= NUM_COLOURS else DASHES[group % len(DASHES)]
+    """Returns the dashes of a group; with its colour, they are its own among the first 32."""
+    return DASHES[(group + group // NUM_COLOURS) % len(DASHES)]
 
 
 def stairs_of(line: Line) -> Line:
