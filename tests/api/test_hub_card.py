@@ -11,8 +11,15 @@ import rl_training
 from rl_training import ConfigError, write_hub_card
 from rl_training.api import hub_card
 from rl_training.cli import main
+from rl_training.export import check_exported
 
 OBSERVATIONS = np.linspace(-0.2, 0.2, 40, dtype=np.float32).reshape(10, 4)
+
+
+@pytest.fixture(autouse=True)
+def quick_export(monkeypatch) -> None:
+    """ONNX takes seconds, and has tests of its own."""
+    monkeypatch.setattr(hub_card, "EXPORTS", ("policy.npz",))
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +49,7 @@ def test_a_card_holds_the_policy_its_results_and_what_the_hub_reads(run: Path, t
     monkeypatch.setattr(hub_card.importlib.util, "find_spec", lambda name: None)  # no package for mp4
     folder = write_hub_card(run, tmp_path / "card", num_episodes=3, seed=5)
     assert sorted(path.name for path in folder.iterdir()) == [
-        *("README.md", "config.json", "policy", "replay.gif", "results.json")
+        *("README.md", "config.json", "exported", "policy", "replay.gif", "results.json")
     ]
     best = rl_training.load(run)
     expected = best.evaluate(3, seed=5)
@@ -68,10 +75,12 @@ def test_a_card_holds_the_policy_its_results_and_what_the_hub_reads(run: Path, t
 
 def test_its_policy_acts_as_the_best_checkpoint_and_begins_a_new_run(run: Path, tmp_path: Path) -> None:
     folder = write_hub_card(run, tmp_path / "card", num_episodes=0, video=False)
-    assert sorted(path.name for path in folder.iterdir()) == ["README.md", "config.json", "policy"]
+    assert sorted(path.name for path in folder.iterdir()) == ["README.md", "config.json", "exported", "policy"]
     assert "model-index" not in front_matter((folder / "README.md").read_text())
     assert not list(folder.rglob("rows-*"))  # the replay stays at home
     assert not [path for path in folder.rglob("*") if path.is_file() and str(run.parent).encode() in path.read_bytes()]
+    assert check_exported(folder / "exported" / "policy.npz").different == 0
+    assert "`exported/policy.npz` runs without rl-training" in (folder / "README.md").read_text()
     shared, best = rl_training.load(folder / "policy"), rl_training.load(run)
     assert (shared.predict(OBSERVATIONS)[0] == best.predict(OBSERVATIONS)[0]).all()
     assert best.num_timesteps > shared.num_timesteps == 0
@@ -112,7 +121,7 @@ def test_the_command_says_what_it_wrote_and_how_to_upload_it(run: Path, tmp_path
     out = tmp_path / "my card"
     assert main(["hub-card", str(run), "--out", str(out), "--episodes", "1", "--no-video"]) == 0
     assert capsys.readouterr().out == (
-        f"{out}: README.md, config.json, policy, results.json\nupload it with: hf upload YOU/dqn-CartPole-v1 '{out}'\n"
+        f"{out}: README.md, config.json, exported, policy, results.json\nupload it with: hf upload YOU/dqn-CartPole-v1 '{out}'\n"
     )
 
 

@@ -23,7 +23,8 @@ from rl_training.experiment.lineage import origin
 from rl_training.experiment.run_record import RunRecord
 from rl_training.runtime import EvalResult
 
-POLICY = "policy"  # the folder of the checkpoint
+POLICY, EXPORTED = "policy", "exported"  # the folders of the checkpoint, and of a file that runs without this library
+EXPORTS = ("policy.onnx", "policy.npz")  # the first that can be written
 LIBRARY = "rl-training"
 log = logging.getLogger(__name__)
 
@@ -41,8 +42,9 @@ def write_hub_card(
 
     `run` is a run directory (its best checkpoint, else its last), a checkpoint or a saved model. The folder holds the
     card `README.md`, `results.json` with fresh evaluations of `num_episodes` episodes (0: none), `config.json`, the
-    policy, and a `video` of one episode if the environment can be drawn. `trust` is that of `load`. Raises ConfigError
-    or CheckpointError, and writes nothing, if the folder is not free or the agent cannot be loaded or evaluated.
+    policy, the policy as a file that runs without this library, and a `video` of one episode, if these can be made.
+    `trust` is that of `load`. Raises ConfigError or CheckpointError, and writes nothing, if the folder is not free or
+    the agent cannot be loaded or evaluated.
     """
     folder = free_folder(out)
     count, seed = parse_steps(num_episodes, "num_episodes", 0), parse_seed(seed)
@@ -57,7 +59,8 @@ def write_hub_card(
             if result is not None:
                 write_json(temporary / "results.json", results_of(result, seed))
             save_checkpoint(temporary / POLICY, weights_alone(agent, source))
-            text = card(agent, result, filmed, versions_of(source))
+            exported = export(agent, temporary / EXPORTED)
+            text = card(agent, result, filmed, exported, versions_of(source))
             (temporary / "README.md").write_text(text, encoding="utf-8")
     except OSError as error:
         raise ConfigError(
@@ -84,6 +87,23 @@ def film(agent: Agent, folder: Path, seed: int) -> str | None:
         log.warning(f"the card gets no video: {error}")
         return None
     return name
+
+
+def export(agent: Agent, folder: Path) -> str | None:
+    """Exports the policy to a folder as .onnx or, if that cannot be, as .npz; returns the file's name.
+
+    Returns None, with a warning, if no format can hold the policy.
+    """
+    refusals = []
+    for name in EXPORTS:
+        try:
+            agent.export(folder / name)
+        except ConfigError as error:
+            refusals.append(str(error))
+        else:
+            return name
+    log.warning(f"the card gets no exported policy: {'; '.join(refusals)}")
+    return None
 
 
 def weights_alone(agent: Agent, source: Path) -> Checkpoint:
@@ -122,7 +142,9 @@ def versions_of(source: Path) -> dict[str, object]:
     return versions if isinstance(versions, dict) else {}
 
 
-def card(agent: Agent, result: EvalResult | None, video: str | None, versions: dict[str, object]) -> str:
+def card(
+    agent: Agent, result: EvalResult | None, video: str | None, exported: str | None, versions: dict[str, object]
+) -> str:
     """Returns the text of the card: its metadata as YAML, then what the policy is, how to load it, and its settings."""
     config, name = agent.config, hub_name(agent.config.name, agent.config.env.id)
     tags = [config.env.id, config.name, "reinforcement-learning", "deep-reinforcement-learning", LIBRARY]
@@ -140,6 +162,7 @@ def card(agent: Agent, result: EvalResult | None, video: str | None, versions: d
         results_text(result),
         {None: "", "replay.gif": "![One episode](replay.gif)\n"}.get(video, f"One episode: [{video}]({video}).\n"),
         USE.format(repository=f"YOU/{name}", trusted=trusted),
+        f"`{EXPORTED}/{exported}` runs without rl-training: see `{EXPORTED}/{exported}.md`.\n" if exported else "",
         f"## Settings\n\n```yaml\n{yaml.safe_dump(settings, sort_keys=False)}```\n\n`config.json` holds all of them.\n",
         f"## Versions\n\n| package | version |\n|---|---|\n{rows}\n" if rows else "",
     ]
