@@ -143,9 +143,9 @@ PYTHON = {
     ),
     "factory without env": (lambda: PPO(not_an_env), "returned str: a factory must return a gymnasium.Env"),
     "several agents": (
-        lambda: PPO(SeveralAgents()), "SeveralAgents has several agents (('a', 'b'))", "multi-agent training is not supported yet",
+        lambda: PPO(SeveralAgents()), "SeveralAgents has several agents (('a', 'b'))", "pass its id, IPPO(",
     ),
-    "a function of several agents": (lambda: PPO(lambda: SeveralAgents()), "multi-agent training is not supported yet"),
+    "a function of several agents": (lambda: PPO(lambda: SeveralAgents()), "pass its id, IPPO("),
     "no env at all": (lambda: PPO(42), "env=42 is not an environment: pass an id"),
     "env without spec": (lambda: PPO(CountingEnv()), "CountingEnv was handed over as an object without a spec", "pass a function"),
     "batch larger than rollout": (

@@ -27,6 +27,7 @@ from rl_training.envs.make import FACTORIES, is_registered
 
 NAMED: set[str] = set()  # what configs of this process's own have named
 ENVIRONMENTS = (("rl_training.envs", "gymnasium.envs"), (gym.Env, NativeDynamics))  # where ours are, and what they are
+TEAMS = ("mpe2", "pettingzoo")  # whose environments only play
 PURE = ("atari_preprocessing", "common", "stateful_action", "stateful_observation", "stateful_reward")
 PURE += ("transform_action", "transform_observation", "transform_reward")  # modules whose wrappers write no files
 WRAPPERS = (tuple(f"gymnasium.wrappers.{module}" for module in PURE), (gym.Wrapper,))
@@ -62,7 +63,16 @@ class Trust:
 
         `field` is the setting that the message names.
         """
-        owned = env.backend in BACKENDS and env.id.startswith(BACKENDS[env.backend].owns)  # by code that is installed
+        backend = BACKENDS.get(env.backend)
+        owned = backend is not None and env.id.startswith(backend.owns)  # by code that is installed
+        if owned and backend is not None and backend.module_of is not None:  # which imports what the id names
+            module = backend.module_of(env.id)
+            owned = any(within(module, home) for home in TEAMS)
+            if not owned and not self.allows(
+                f"{module}:parallel_env", (env.id,) if env.id in NAMED else (), *ENVIRONMENTS
+            ):
+                self.refuse(field, f"{module}:parallel_env")
+            return
         known = ":" not in env.id or owned or is_registered(env)
         if not known and not self.allows(env.id, FACTORIES, *ENVIRONMENTS):
             self.refuse(field, env.id)

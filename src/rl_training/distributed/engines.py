@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from rl_training.config.sections import SamplingConfig
-from rl_training.core import Dict, Space, Tree, tree_map
+from rl_training.core import Dict, Space, TeamSpec, Tree, tree_map
 from rl_training.core.spaces import Leaf
 from rl_training.distributed.engine import Engine
 from rl_training.distributed.messages import Assignment, Block, Carry, Request, SamplingMode
@@ -45,7 +45,10 @@ def examples(assignment: Assignment, space: Space) -> tuple[Request, Block]:
         act = policy.act(obs, memory, first)
     flag = flags_tensor((False,))
     step = EnvStep(rewards_tensor((0.0,)), flag, flag, obs, obs, flag)
-    row = transition(obs, act, step, remember(kept_columns(assignment.columns, memory), memory, first))
+    given = policy.spec.columns if isinstance(policy.spec, TeamSpec) else ()
+    values = {column.name: torch.zeros((1, *column.shape), dtype=column.dtype) for column in given}
+    remembered = remember(kept_columns(assignment.columns, memory), memory, first)
+    row = transition(obs, act, step, remembered | values)
     random = torch.get_rng_state()
     weights = (*policy.parameters(), *policy.buffers())
     sampling = SamplingMode(1, False, False, 1, "highest")

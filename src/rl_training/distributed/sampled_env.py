@@ -17,6 +17,7 @@ from rl_training.distributed.open_episodes import OpenEpisodes
 from rl_training.distributed.sampler_pool import SamplerPool
 from rl_training.envs import EnvConfig, EnvStep, LocalEnv
 from rl_training.envs.host import HostEnv
+from rl_training.envs.joint_env import flat_actions
 from rl_training.envs.make import find_factory
 from rl_training.envs.vector import StateKind, following_seed, seeds_for
 
@@ -49,7 +50,7 @@ class SampledEnv(HostEnv):
         `columns` are recorded with the steps; `launcher` makes the engine from the list of the samplers' arguments.
         """
         registered = gym.registry.get(self.config.id)
-        factory = find_factory(self.config.id)
+        factory = None if self.config.can.several_agents else find_factory(self.config.id)  # whose ids are modules
         assignments = [
             Assignment(
                 index=index,
@@ -133,7 +134,7 @@ class SampledEnv(HostEnv):
         `actions`, [time, env, ...], are in the environments' units; `ended`, [time, env], marks the ends of episodes;
         `starts` maps the number of an environment to how its newest episode began.
         """
-        self.episodes.add(actions.numpy(), ended.numpy(), starts)
+        self.episodes.add(flat_actions(actions, 2).numpy(), ended.numpy(), starts)
         self.obs = obs
 
     def close_pool(self) -> None:

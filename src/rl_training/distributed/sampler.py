@@ -12,7 +12,7 @@ from rl_training.core import Tree
 from rl_training.core.joint_actions import uniform_policy
 from rl_training.distributed.messages import Assignment, Block, Carry, Request, weights_of
 from rl_training.distributed.sliced_collector import SlicedCollector
-from rl_training.envs.gymnasium_backend import make_part
+from rl_training.envs.backends import find_backend
 from rl_training.runtime.torch_context import plain_torch, threads_and_precision
 from rl_training.runtime.worth_compiling import CompileMode
 
@@ -27,6 +27,8 @@ class Sampler:
         given = assignment
         if given.registered is not None:
             gym.registry.setdefault(given.env.id, given.registered)
+        make_part = find_backend(given.env.backend).make_part
+        assert make_part is not None  # else samplers were refused
         self.env = make_part(given.env, given.factory, given.rows, given.num_envs)
         self.policy = given.policy
         self.uniform = uniform_policy(replace(given.policy.spec, obs=self.env.spec.obs))

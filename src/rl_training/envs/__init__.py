@@ -10,6 +10,7 @@ from rl_training.envs.local import LocalEnv
 from rl_training.envs.make import EnvConfig, WrapperConfig, make_env
 from rl_training.envs.native import GoalDynamics, NativeDynamics, NativeEnv, RandomDynamics
 from rl_training.envs.native_backend import make_native  # noqa: F401  (its import registers the backend)
+from rl_training.envs.pettingzoo_backend import make_pettingzoo  # noqa: F401  (its import registers the backend)
 from rl_training.envs.teams import NativeTeamEnv, TeamDynamics, TeamStep
 from rl_training.envs.vector import EnvStep, Lesson, VectorEnv
 

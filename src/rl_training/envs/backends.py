@@ -13,6 +13,7 @@ from rl_training.core.registry import Registry
 from rl_training.envs.vector import VectorEnv
 
 if TYPE_CHECKING:
+    from rl_training.envs.local import LocalEnv
     from rl_training.envs.make import EnvConfig
 
 USUAL = "gymnasium"  # the backend of ids that no other one owns
@@ -27,7 +28,7 @@ class Abilities:
     """
 
     vectorizations: tuple[str, ...] = ("sync",)  # values of env.vectorization; "sync" alone: it does it by itself
-    samplers: bool = False  # gymnasium.make(env.id) builds the same, as samplers do in other processes
+    samplers: bool = False  # its `make_part` builds environments in other processes
     on_device: bool = False  # tensor code steps all environments at once, on the device of the learner
     saves_state: bool = False  # a run that is resumed may continue its episodes
     time_limit: bool = False  # it follows env.max_episode_steps
@@ -35,6 +36,7 @@ class Abilities:
     stack: bool = False  # it follows env.frame_stack, and need not follow env.wrappers
     usual_stack: int = 1  # the default of env.frame_stack
     renders: bool = False  # env.kwargs may hold `render_mode`
+    group_agents: bool = False  # it follows env.agents
     several_agents: bool = False  # environments may have several agents: their `spec` is a TeamSpec
 
 
@@ -47,6 +49,15 @@ class MakeEnv(Protocol):
     def __call__(self, config: EnvConfig, num_envs: int, *, device: torch.device | str, start: int) -> VectorEnv: ...
 
 
+class MakePart(Protocol):
+    """A function that builds the environments `rows` of a run that has `total`, in a sampler's process.
+
+    `factory` builds one of them, if the id names one.
+    """
+
+    def __call__(self, config: EnvConfig, factory: Callable | None, rows: range, total: int) -> LocalEnv: ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Backend:
     """A registered way to build environments: its name, functions that build and check, id prefixes and features."""
@@ -55,6 +66,8 @@ class Backend:
     make: MakeEnv
     check: Callable[[EnvConfig], None] | None = None
     protocol: Callable[[EnvConfig], dict[str, object]] | None = None
+    module_of: Callable[[str], str] | None = None
+    make_part: MakePart | None = None
     owns: tuple[str, ...] = ()
     can: Abilities = NONE
 
@@ -70,6 +83,8 @@ def register_backend(
     can: Abilities = NONE,
     check: Callable[[EnvConfig], None] | None = None,
     protocol: Callable[[EnvConfig], dict[str, object]] | None = None,
+    module_of: Callable[[str], str] | None = None,
+    make_part: MakePart | None = None,
 ) -> None:
     """Registers a way to build environments for this process: `env.backend` may then be `name`.
 
@@ -77,7 +92,10 @@ def register_backend(
     does not declare raise a ValueError before it is called. Ids that begin with a prefix in `owns`, such as "ALE/" or
     "pettingzoo:", need no `env.backend`. `check(config)` raises a ValueError for settings that cannot work; it is
     called before a run begins. `protocol(config)` returns, as plain data, the settings on which scores depend; results
-    carry it, and results with unlike ones are not compared. A checkpoint holds only the name: before you load one,
+    carry it, and results with unlike ones are not compared. If ids name modules, which a checkpoint may then import only
+    if it is trusted, `module_of(env_id)` returns the module. `make_part` builds environments for samplers.
+
+    A checkpoint holds only the name: before you load one,
     register the backend, or install a package that declares the name, and each prefix, as entry points. Raises a
     ValueError if `name` or a prefix is malformed or already registered.
     """
@@ -90,7 +108,16 @@ def register_backend(
         )
     if "sync" not in can.vectorizations:
         raise ValueError(f"the backend {name!r} must take env.vectorization='sync', the default")
-    backend = Backend(name=name, make=make, check=check, protocol=protocol, owns=owns, can=can)
+    backend = Backend(
+        name=name,
+        make=make,
+        check=check,
+        protocol=protocol,
+        module_of=module_of,
+        make_part=make_part,
+        owns=owns,
+        can=can,
+    )
     for key in (name, *owns):
         if BACKENDS.get(key, backend) != backend:
             raise ValueError(f"{key!r} is registered by the backend {BACKENDS[key].name!r} already: choose another")

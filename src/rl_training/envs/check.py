@@ -20,18 +20,23 @@ from rl_training.core import (
     MultiDiscrete,
     Space,
     Spec,
+    TeamSpec,
     Tree,
     tree_leaves,
+    tree_map,
 )
+from rl_training.core.entry_points import register
 from rl_training.core.goals import ACHIEVED, DESIRED, check_goals, differing_rewards
 from rl_training.core.spaces import choices
+from rl_training.envs.check_team import check_everybody_acts, check_lives, masks_of
 from rl_training.envs.episode_log import EpisodeLog
 from rl_training.envs.factory import EnvFactory, call_factory, refuse_several_agents
 from rl_training.envs.gymnasium_backend import build_one
 from rl_training.envs.gymnasium_vector_env import GymnasiumEnv
 from rl_training.envs.local import LocalEnv
-from rl_training.envs.make import EnvConfig, make_env, refusals_as_sentences
+from rl_training.envs.make import FACTORIES, EnvConfig, make_env, refusals_as_sentences
 from rl_training.envs.native import NativeDynamics, NativeEnv
+from rl_training.envs.teams import NativeTeamEnv, TeamDynamics
 from rl_training.envs.vector import EnvStep, VectorEnv, same, same_trees
 
 EnvSource = VectorEnv | gym.vector.VectorEnv | gym.Env | EnvConfig | str | EnvFactory
@@ -41,6 +46,8 @@ CONTINUED = 50  # steps that are compared after continuing from a saved state
 
 def check(env: EnvSource, *, num_envs: int = 2, num_steps: int = 1_100, seed: int = 0) -> None:
     """Steps `env` with random actions and raises one ValueError that lists every breach of the environment contract.
+
+    Of environments with several agents it also checks when agents live, act and end.
 
     It checks shapes, types and bounds; finite numbers; the true successor at the end of an episode; no transition
     between two episodes; the same seed giving the same data; and, where promised, continuing from a saved state.
@@ -92,9 +99,13 @@ def open_source(env: EnvSource, num_envs: int) -> VectorEnv:
     config = EnvConfig(id=getattr(env, "__qualname__", repr(env)))
     with refusals_as_sentences(config):
         first = call_factory(env, {}, 0, config.id)  # what it returns says which backend it is for
-    refuse_several_agents(first)
     if isinstance(first, NativeDynamics):
         return NativeEnv(first, num_envs)
+    if isinstance(first, TeamDynamics):
+        return NativeTeamEnv(first, num_envs)
+    if hasattr(first, "possible_agents") and not isinstance(first, gym.Env):
+        name = register(env, FACTORIES)
+        return make_env(EnvConfig(id=name, backend="pettingzoo", n_envs=num_envs))
     factories: list[EnvFactory] = [lambda index: first, *[env] * (num_envs - 1)]
     return LocalEnv([partial(build_one, config, factory) for factory in factories])
 
@@ -113,13 +124,21 @@ def spec_of(env: EnvSource) -> Spec:
 
 def find_problems(env: VectorEnv, num_steps: int, seed: int) -> Iterator[str]:
     generator = torch.Generator().manual_seed(seed)
-    actions = [sample(env.spec.action, env.num_envs, generator).to(env.device) for _ in range(num_steps)]
-    yield from check_obs(env, env.reset(seed), "reset")
+    actions: list[Tensor] = []
     record: list[EnvStep] = []
-    for action in actions:
-        step = env.step(action)
+    observations = [env.reset(seed)]
+    yield from check_obs(env, observations[0], "reset")
+    for _ in range(num_steps):
+        masks = masks_of(env.spec, observations[-1]) if isinstance(env.spec, TeamSpec) else None
+        actions.append(tree_map(lambda x: x.to(env.device), sample(env.spec.action, env.num_envs, generator, masks)))
+        step = env.step(actions[-1])
         yield from check_step(env, step, record[-1] if record else None)
+        if isinstance(env.spec, TeamSpec):
+            yield from check_lives(env.spec, observations[-1], step)
         record.append(step)
+        observations.append(step.obs)
+    if isinstance(env.spec, TeamSpec):
+        yield from check_everybody_acts(env.spec, observations)
     yield from check_ends(record)
     yield from check_judge(env, record)
     if not all(equal(a, b) for a, b in zip(record, replay(env, actions, seed), strict=True)):
@@ -238,12 +257,18 @@ def check_state(env: VectorEnv, actions: list[Tensor], seed: int, record: list[E
         yield f"set_state: the environment promises {env.state_kind!r} states but continued differently"
 
 
-def sample(space: Space, num: int, generator: torch.Generator, mask: Tensor | None = None) -> Tensor:
-    """Draws `num` random actions of `space`, [num, ...], in the environment's units.
+def sample(
+    space: Space, num: int, generator: torch.Generator, mask: Tensor | dict[str, Tensor] | None = None
+) -> Tensor:
+    """Draws `num` random actions of `space`, [num, ...], in the environment's units; of a team, a dict of them.
 
-    Choices for which `mask` [num, choices] is 0 are not drawn, unless a row allows none; None allows all. Raises a
-    ValueError for a Dict space.
+    Choices for which `mask` [num, choices] is 0 are not drawn, unless a row allows none; None allows all. A team has a
+    mask, [num, agents, choices], for each of its groups or none.
     """
+    if isinstance(space, Dict):
+        masks = mask if isinstance(mask, dict) else {}
+        return {name: sample(leaf, num, generator, masks.get(name)) for name, leaf in space.spaces.items()}  # pyrefly: ignore
+    assert not isinstance(mask, dict)
     match space:
         case Discrete() | MultiDiscrete():
             nums = (space.num,) if isinstance(space, Discrete) else space.nums

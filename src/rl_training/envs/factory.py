@@ -58,7 +58,8 @@ def refuse_several_agents(env: object) -> None:
     if hasattr(env, "possible_agents") and not isinstance(env, gym.Env):
         raise ValueError(
             f"{type(env).__name__} has several agents ({shown(getattr(env, 'possible_agents', None))}), as PettingZoo's "
-            "environments do, and multi-agent training is not supported yet: wrap it as a gymnasium.Env of one of them"
+            "environments do: pass its id, IPPO('pettingzoo:package.module'), or a function that makes it with "
+            "backend='pettingzoo'"
         )
 
 

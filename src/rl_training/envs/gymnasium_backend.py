@@ -134,6 +134,7 @@ def build_bare(config: EnvConfig, factory: EnvFactory | None, index: int) -> gym
 register_backend(
     "gymnasium",
     make_gymnasium,
+    make_part=make_part,
     can=Abilities(
         vectorizations=tuple(LEAST_BYTES),
         samplers=True,

@@ -30,6 +30,7 @@ class LocalEnv(HostEnv):
     """
 
     state_kind: StateKind = "replayed"
+    infos: tuple[dict[str, Any], ...] = ()  # of the last step
     end: np.ndarray | None = None  # the picture of the last ended episode of environment 0, while it is filmed
 
     def __init__(
@@ -81,6 +82,7 @@ class LocalEnv(HostEnv):
         results = [env.step(a) for env, a in zip(self.envs, actions, strict=True)]
         try:
             rows, rewards, terminated, truncated, infos = zip(*results, strict=True)
+            self.infos = infos
             reward, ends, cuts = rewards_tensor(rewards), flags_tensor(terminated), flags_tensor(truncated)
         except (TypeError, ValueError):
             for index, result in enumerate(results):

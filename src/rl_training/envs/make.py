@@ -22,6 +22,7 @@ from rl_training.core.teams import TeamSpec
 from rl_training.envs.backends import BACKENDS, Abilities, Backend, find_backend, implied_backend, usual_stack
 from rl_training.envs.catalogue import NATIVE
 from rl_training.envs.factory import EnvFactory
+from rl_training.envs.joint_env import AgentSettings
 from rl_training.envs.vector import VectorEnv
 from rl_training.envs.watch import TIMEOUT_S
 
@@ -65,6 +66,7 @@ class EnvConfig:
     frame_stack: Count | None = None  # pictures in one observation; None: the backend's usual number, 4 for ale, else 1
     info_keys: tuple[str, ...] = ()  # of `info` at an episode's end, kept as columns of the episode
     obs_groups: Groups = Groups()  # keys of a Dict observation that the policy and the critic see
+    agents: AgentSettings = AgentSettings()  # of environments with several
     timeout_s: Positive | None = TIMEOUT_S  # for one answer; None: wait for ever
 
     def __post_init__(self) -> None:
@@ -122,6 +124,7 @@ def check_settings(config: EnvConfig) -> None:
         "env.frame_stack": config.num_stacked > 1 and not (backend.can.wrap or backend.can.stack),
         "env.wrappers": config.wrappers and not backend.can.wrap,
         "env.max_episode_steps": config.max_episode_steps is not None and not backend.can.time_limit,
+        "env.agents": config.agents != AgentSettings() and not backend.can.group_agents,
         "env.kwargs.render_mode": "render_mode" in config.kwargs and not backend.can.renders,
     }
     for setting in (name for name, lacking in needed.items() if lacking):

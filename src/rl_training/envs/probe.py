@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rl_training.core import Space, Tree
+from rl_training.core import Dict, Space, Tree
 from rl_training.envs.check import sample
 from rl_training.envs.failure import EnvFailedError
 from rl_training.envs.make import EnvConfig
@@ -100,6 +100,9 @@ def draw(space: Space, obs: Tree, generator: torch.Generator) -> Tensor:
 
     If `obs` is a dict with a key `action_mask`, choices that it forbids are not drawn.
     """
+    if isinstance(space, Dict):  # a team's
+        keys = {name: f"{name}.action_mask" for name in space.spaces}
+        return sample(space, 1, generator, {name: obs[key] for name, key in keys.items() if key in obs})  # pyrefly: ignore
     return sample(space, 1, generator, obs.get("action_mask") if isinstance(obs, dict) else None)
 
 

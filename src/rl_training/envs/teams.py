@@ -142,8 +142,8 @@ class NativeTeamEnv(NativeEnv):
         if spec.lives:
             ends = agent_ends(step, late, next_obs)  # pyrefly: ignore (a dict)
             values |= dict(zip((AGENT_TERMINATED, AGENT_TRUNCATED), ends, strict=True))
-            terminated = step.over & ~ends[1].any(-1)  # where one was only cut off, the team's value goes on
-            truncated = late | step.over
+            cut = step.over & ends[1].any(-1)  # where one was only cut off, the team's value goes on
+            terminated, truncated = step.over & ~cut, late | cut
         state = torch.where(done.unsqueeze(-1), self.first_states(uniform), next_state).contiguous()
         elapsed = torch.where(done, 0, elapsed)
         columns = self.read_columns(next_state) if self.column_names else {}

@@ -1,0 +1,148 @@
+"""Parallel environments of PettingZoo, trained as any other; and what is wrong with one, in a sentence."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import rl_training
+from rl_training import IPPO, PPO, QMIX, ConfigError
+from rl_training.core.joint_actions import uniform_policy
+from rl_training.envs import EnvConfig, NativeTeamEnv, check, make_env
+from rl_training.experiment.checkpoint import difference
+from tests.conformance.test_life_cycle import final_state
+from tests.needs import require_package
+from tests.relay import LENGTH, Relay
+from tests.zoo import ParallelRelay, Silent, Stranger, Turns, Unlike
+
+RELAY = "tests.zoo:ParallelRelay"
+LIVES = {"agents": {"lives": True}, "backend": "pettingzoo"}
+SPREAD = "pettingzoo:mpe2.simple_spread_v3"
+SMALL = {"n_envs": 2, "n_steps": 16, "batch_size": 16, "n_epochs": 1, "seed": 0, "compile": False, "threads": 1}
+
+
+def relay_config(**agents: object) -> EnvConfig:
+    config = rl_training.RunConfig.from_mapping(
+        {"algorithm": {"name": "ippo"}, "env": {"id": RELAY, "backend": "pettingzoo", "n_envs": 2, "agents": agents}}
+    )
+    return config.env
+
+
+def test_lives_are_those_of_the_same_rules_as_tensor_code() -> None:
+    ours, theirs = NativeTeamEnv(Relay(), 2), make_env(relay_config(lives=True))
+    assert theirs.spec == ours.spec
+    theirs.ask_columns(())
+    policy = uniform_policy(ours.spec)
+    obs, other = ours.reset(0), theirs.reset(0)
+    for _ in range(LENGTH + 2):
+        assert isinstance(obs, dict) and isinstance(other, dict)  # noqa: PT018
+        for key in ("alive", "acting", "runner.action_mask", "state"):
+            torch.testing.assert_close(obs[key].float(), other[key].float())
+        action = policy.act(obs).action
+        step, same = ours.step(action), theirs.step(action)
+        for name in ("reward", "terminated", "truncated"):
+            torch.testing.assert_close(getattr(step, name), getattr(same, name))
+        for name, column in step.values.items():
+            torch.testing.assert_close(column, same.values[name])
+        for name, column in same.columns.items():
+            torch.testing.assert_close(column, step.columns[name])
+        obs, other = step.obs, same.obs
+
+
+def test_the_kit_passes_both_and_an_environment_of_the_package() -> None:
+    check(Relay, num_steps=25)
+    check(relay_config(lives=True), num_steps=25)
+    require_package("mpe2")
+    check(SPREAD, num_steps=60)
+
+
+@pytest.mark.parametrize(
+    ("env", "agents", "said"),
+    [
+        (Stranger, {"lives": True}, "the agent 'nobody' is not one of possible_agents"),
+        (Silent, {"lives": True}, "the agent 'runner_0' left without an end"),
+        (Unlike, {"lives": True}, "'runner_0' and 'runner_1' of group 'runner' have unlike spaces"),
+        (ParallelRelay, {}, r"appeared in the middle of an episode\): set env.agents.lives=true"),
+        (ParallelRelay, {"lives": True, "groups": {"a": ["runner_0"]}}, "'runner_1' is named 0 times"),
+        (ParallelRelay, {"lives": True, "groups": {"a": ["runner_9"]}}, "'runner_9' is no agent"),
+        (ParallelRelay, {"lives": True, "reward": "shared"}, "env.agents.reward='shared', and agents earn"),
+        (Turns, {}, "an AEC environment, in which agents take turns: only parallel environments are supported"),
+    ],
+)
+def test_what_is_wrong_is_said(env: type, agents: dict[str, object], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        IPPO(env, backend="pettingzoo", agents=agents, **SMALL).learn(16, progress=False)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "said"),
+    [
+        ("pettingzoo:no.such_module", "'no.such_module' cannot be imported"),
+        ("pettingzoo:tests.zoo", "tests.zoo has no 'parallel_env': name a function"),
+    ],
+)
+def test_ids_that_name_no_parallel_environment(env_id: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        IPPO(env_id)
+
+
+def test_parallel_environments_are_refused_elsewhere_with_the_way_to_go() -> None:
+    with pytest.raises(ValueError, match=r"pass its id, IPPO\('pettingzoo:package.module'\)"):
+        PPO(ParallelRelay())
+    with pytest.raises(ValueError, match=r"env\.agents"):
+        IPPO("mpe/simple_spread", agents={"lives": True})
+
+
+def test_a_saved_agent_imports_no_module_that_is_not_trusted(tmp_path: Path) -> None:
+    agent = IPPO("pettingzoo:tests.zoo:ParallelRelay", agents={"lives": True}, **SMALL)
+    agent.save(tmp_path / "model")
+    from rl_training.config import trust
+
+    trust.NAMED.clear()  # as in another process
+    with pytest.raises(ConfigError, match="names code that is not known in this process"):
+        rl_training.load(tmp_path / "model").evaluate(1)
+    assert rl_training.load(tmp_path / "model", trust=["tests"]).evaluate(1).mean == 138
+
+
+def test_groups_may_be_named_and_unlike() -> None:
+    groups = {"first": ["runner_0"], "others": ["runner_1", "runner_2"]}
+    agent = IPPO(
+        ParallelRelay, agents={"lives": True, "groups": groups, "reward": "mean"}, backend="pettingzoo", **SMALL
+    )
+    agent.learn(64, progress=False)
+    assert agent.spec.agents == ("runner_0", "runner_1", "runner_2")
+    action, _ = agent.predict(
+        {key: np.zeros(space.shape) for key, space in agent.algorithm.policy.spec.obs.spaces.items()}
+    )
+    assert {name: part.shape for name, part in action.items()} == {"first": (1,), "others": (2,)}
+    result = agent.evaluate(2)
+    assert result.mean == pytest.approx(138 / 3)  # all rewards of an episode
+    assert result.column_means["return_runner_2"] == 120.0
+
+
+def test_pause_save_load_and_go_on_equals_no_pause(tmp_path: Path) -> None:
+    require_package("mpe2")
+    settings = SMALL | {"total_timesteps": 96}
+    straight, paused = IPPO(SPREAD, **settings), IPPO(SPREAD, **settings)
+    straight.learn(progress=False)
+    paused.learn(stop_at=40, progress=False)
+    paused.save(tmp_path / "model")
+    resumed = IPPO.load(tmp_path / "model")
+    assert resumed.learn(progress=False).resume == "replayed"
+    assert difference(final_state(straight), final_state(resumed)) is None
+
+
+@pytest.mark.parametrize("kind", [IPPO, QMIX])
+def test_two_samplers_take_the_same_steps_as_one_process(kind: type[rl_training.Agent]) -> None:
+    settings = SMALL if kind is IPPO else {
+        **{key: SMALL[key] for key in ("n_envs", "seed", "compile", "threads")},
+        "train_freq": 2, "learning_starts": 20, "batch_size": 8, "buffer_size": 100,
+    }  # fmt: skip
+    states = []
+    for workers in (1, 2):
+        agent = kind(ParallelRelay, sampling={"workers": workers}, **LIVES, **settings)
+        agent.learn(64, progress=False)
+        states.append(final_state(agent))
+        agent.close()
+    assert difference(states[0], states[1]) is None

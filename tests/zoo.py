@@ -1,0 +1,88 @@
+"""Parallel environments in PettingZoo's form: the runners of `tests/relay.py`, and others that break a rule each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from tests.relay import ACTING, ALIVE, LENGTH, REWARD
+
+NAMES = ["runner_0", "runner_1", "runner_2"]
+
+
+class ParallelRelay:
+    """The runners of `tests/relay.py`; who waits is allowed no action."""
+
+    metadata: dict[str, Any] = {}
+    state_space = spaces.Box(0.0, 1.0, (LENGTH,), np.float32)
+
+    def __init__(self) -> None:
+        self.possible_agents, self.agents = list(NAMES), list[str]()
+        self.time = 0
+
+    def observation_space(self, agent: str) -> spaces.Space:
+        return spaces.Dict(
+            {"observation": spaces.Box(0.0, 1.0, (LENGTH,), np.float32), "action_mask": spaces.MultiBinary(2)}
+        )
+
+    def action_space(self, agent: str) -> spaces.Space:
+        return spaces.Discrete(2)
+
+    def state(self) -> np.ndarray:
+        return np.eye(LENGTH + 1, LENGTH, dtype=np.float32)[self.time]
+
+    def observe(self, names: list[str]) -> dict[str, Any]:
+        acting = [*ACTING, [0, 0, 0]][self.time]
+        masks = {name: np.full(2, acting[NAMES.index(name)], np.int8) for name in names}
+        return {name: {"observation": self.state(), "action_mask": masks[name]} for name in names}
+
+    def living(self) -> list[str]:
+        return [name for name, alive in zip(NAMES, [*ALIVE, [0, 0, 0]][self.time], strict=True) if alive]
+
+    def reset(self, seed: int | None = None, options: dict | None = None) -> tuple[dict, dict]:
+        self.time = 0
+        self.agents = self.living()
+        return self.observe(self.agents), {name: {} for name in self.agents}
+
+    def step(self, actions: dict[str, int]) -> tuple[dict, dict, dict, dict, dict]:
+        assert sorted(actions) == sorted(self.agents)
+        before, last = self.agents, self.time == LENGTH - 1
+        rewards = {name: float(REWARD[self.time][NAMES.index(name)]) for name in before}
+        terminated = {name: last or (self.time == 2 and name == NAMES[0]) for name in before}
+        truncated = {name: self.time == 2 and name == NAMES[1] for name in before}
+        self.time += 1
+        self.agents = self.living()
+        named = list(dict.fromkeys([*before, *self.agents]))
+        return self.observe(named), rewards, terminated, truncated, {name: {} for name in named}
+
+    def close(self) -> None: ...
+
+
+class Stranger(ParallelRelay):
+    def step(self, actions: dict[str, int]) -> tuple[dict, dict, dict, dict, dict]:
+        obs, rewards, *rest = super().step(actions)
+        return obs, rewards | {"nobody": 1.0}, *rest
+
+
+class Silent(ParallelRelay):
+    """Runner 0 leaves without an end."""
+
+    def step(self, actions: dict[str, int]) -> tuple[dict, dict, dict, dict, dict]:
+        obs, rewards, terminated, *rest = super().step(actions)
+        return obs, rewards, dict.fromkeys(terminated, False), *rest
+
+
+class Unlike(ParallelRelay):
+    def action_space(self, agent: str) -> spaces.Space:
+        return spaces.Discrete(3 if agent == NAMES[1] else 2)
+
+
+class Turns:
+    """An environment in which agents take turns."""
+
+    def __init__(self) -> None:
+        self.possible_agents = NAMES
+
+    def agent_iter(self) -> None: ...
