@@ -1,7 +1,7 @@
 # Four commands do everything on a fresh machine: `make demo`, `make demo-sage`, `make demo-serve` and `make test`.
 PY ?= python3
 BIN := .venv/bin
-EXTRAS ?= mujoco,robotics,box2d,atari,video,tensorboard,data,export,sage,serve,local,ray,tune,dev
+EXTRAS ?= mujoco,robotics,box2d,atari,pettingzoo,video,tensorboard,data,export,sage,serve,local,ray,tune,dev
 # Bytecode of the dependencies is kept, or every start pays for compiling torch's sources again.
 unexport PYTHONDONTWRITEBYTECODE
 

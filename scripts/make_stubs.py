@@ -19,6 +19,7 @@ from rl_training.config.sections import TrainingConfig
 from rl_training.core import Groups, Schedule
 from rl_training.core.registry import Entry
 from rl_training.envs import EnvConfig, WrapperConfig
+from rl_training.envs.joint_env import AgentSettings
 from rl_training.experience import HindsightSettings
 
 ROOT = Path(rl_training.__file__).parent
@@ -39,6 +40,7 @@ ACCEPTED = {
     NetArch: "NetArch | Sequence[int] | Mapping[str, Sequence[int]]",
     Groups: "Groups | Mapping[str, Sequence[str]]",
     HindsightSettings: "Mapping[str, object]",
+    AgentSettings: "Mapping[str, object]",
     WrapperConfig: "Mapping[str, object]",
     types.NoneType: "None",
     dict: "Mapping[str, object]",

@@ -30,6 +30,7 @@ from rl_training.config.sections import (
 from rl_training.core import AlgorithmConfig, Groups, Schedule
 from rl_training.core.ranges import Range
 from rl_training.envs import EnvConfig, WrapperConfig
+from rl_training.envs.joint_env import AgentSettings
 from rl_training.experience import HindsightSettings, ReplaySettings, RolloutSettings
 
 PAGE = Path(__file__).parent.parent / "docs" / "configuration.md"
@@ -38,7 +39,17 @@ HEADING = re.compile(r"^### (.+)$", re.MULTILINE)
 ROW = re.compile(r"^\| `(\w+)` \| .+? \| .+? \| (.+) \|$", re.MULTILINE)
 UNKNOWN = "?"  # the meaning of a new field
 OTHER_SECTIONS = [
-    *(NetArch, EnvConfig, Groups, RolloutSettings, ReplaySettings, HindsightSettings, TrainingConfig, EvaluationConfig),
+    *(
+        NetArch,
+        EnvConfig,
+        Groups,
+        AgentSettings,
+        RolloutSettings,
+        ReplaySettings,
+        HindsightSettings,
+        TrainingConfig,
+        EvaluationConfig,
+    ),
     *(CheckpointConfig, SamplingConfig, DataConfig, MakeConfig, PhaseConfig),
 ]
 KINDS = {kind.__name__: kind for entry in ALGORITHMS.values() for kind in entry.config.__mro__}
@@ -49,6 +60,7 @@ NAMES = {
     NetArch: "net_arch",
     MakeConfig: "data.make",
     Groups: "env.obs_groups",
+    AgentSettings: "env.agents",
     HindsightSettings: "experience.hindsight",
     WrapperConfig: "mapping",
     type(None): "null",
