@@ -32,8 +32,8 @@ from pathlib import Path
 
 import numpy as np
 from pools import FILES
+from threshold_router import curve_of, dear_at
 
-from sage.benchmarks.threshold_router import curve_of, dear_at
 from sage.evidence.mixing_line import MixingLine
 from sage.files import write_json
 from sage.orchestrator.models_file import GuardLimits

@@ -19,12 +19,13 @@ from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
+import sim_controls
 import torch
 
 from rl_training.api import Agent
 from rl_training.bench.learning import Evaluations
 from rl_training.experiment.run_directory import collect_metadata, write_atomically
-from sage.sim.environment import controls, rules
+from sage.sim.environment import rules
 from sage.sim.environment.baselines import LADDERS, QUESTIONS, trial_returns
 from sage.sim.environment.dynamics import SoftwareTaskDynamics
 from sage.sim.environment.models import ModelTiers
@@ -42,14 +43,14 @@ SPLITS = {
     "val": ("val",),
 }
 CONTROLS = {
-    "history_blind": controls.HistoryBlind,
-    "shuffled_observations": controls.ShuffledObservations,
-    "permuted_rewards": controls.PermutedRewards,
+    "history_blind": sim_controls.HistoryBlind,
+    "shuffled_observations": sim_controls.ShuffledObservations,
+    "permuted_rewards": sim_controls.PermutedRewards,
 }
 CELLS: dict[str, tuple[str, ...]] = {
     "main": (),
     "gamma_0": ("algorithm.gamma=0", "env.kwargs.gamma=0"),
-    **{name: (f"env.id=sage.sim.environment.controls:{name}",) for name in CONTROLS},
+    **{name: (f"env.id=sim_controls:{name}",) for name in CONTROLS},
     "tasks_50": ("env.kwargs.most=50",),
     "tasks_200": ("env.kwargs.most=200",),
 }

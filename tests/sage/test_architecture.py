@@ -62,7 +62,6 @@ TORCH_FILES = {
     "rl/cascades/cascade_dqn.py",
     "sim/comparison.py",
     "sim/environment/baselines.py",
-    "sim/environment/controls.py",
     "sim/environment/dynamics.py",
     "sim/environment/gym_env.py",
     "sim/environment/live.py",

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
-import pytest
 
 from tests.sage.examples import decision
 
-PROGRAMS = Path(__file__).parents[3] / "benchmarks" / "sage"
 VERDICTS = {"ok", "low_confidence", "policy_failed", "policy_invalid", "held", "over_budget"}
-
-
-@pytest.fixture(autouse=True)
-def _programs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(PROGRAMS))
 
 
 def test_every_decision_of_every_kind_is_believed_as_it_was_drawn() -> None:

@@ -13,11 +13,6 @@ PROGRAMS = ROOT / "benchmarks" / "sage"
 SHELL = {"type": "object", "properties": {"command": {"type": "string"}, "wait": {"type": "boolean"}}}
 
 
-@pytest.fixture(autouse=True)
-def _programs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(PROGRAMS))
-
-
 def test_the_model_asks_for_a_command_and_answers_only_with_what_it_printed() -> None:
     from scripted_model import ANSWER, COMMAND, GREETING, PRINTED, TEST, Asked, Tool, said
 

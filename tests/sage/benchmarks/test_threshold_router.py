@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
+from threshold_router import curve_of, dear_at
 
-from sage.benchmarks.threshold_router import curve_of, dear_at
 from sage.policies.text.text_policy import TextPolicy
 from sage.rl.category_table import table_from_outcomes
 from sage.rl.train_text import text_from_outcomes
