@@ -37,7 +37,7 @@ def local(results: Path) -> str:
     return paragraphs(
         prose("""
             Three small models answered tasks with exact verifiers, greedily, with one thread each ([local
-            models](local_models.md)). Right answers and processor seconds per task:
+            models](../../docs/sage/local_models.md)). Right answers and processor seconds per task:
         """),
         local_tables.category_table(found, table),
         prose("""

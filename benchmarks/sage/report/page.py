@@ -1,17 +1,19 @@
-"""The page: abstract, problem, method, data, results, ablations, limitations, and how to compute every table again."""
+"""The report of sage, two pages for a reader, and its appendix, which holds every table."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from result_tables import DOCS, RESULTS, read, table
+from result_tables import DOCS, RESULTS, ROOT, read, table
 
 from report import learning, local, proof, serving, simulator
 from report.figures import figures
 from report.parts import Part, paragraphs, prose
-from report.targets import limitations
+from report.targets import SCOPE, missed_musts, misses
 
 RESULT_PARTS = (*proof.PARTS, *learning.PARTS, *local.PARTS, *serving.PARTS, *simulator.PARTS)
+APPENDIX = ROOT / "benchmarks" / "sage" / "appendix.md"
+APPENDIX_LINK = "../../benchmarks/sage/appendix.md"
 ABSTRACT = prose("""
     A coding agent makes thousands of model calls, and the best model for all of them is expensive. sage chooses a
     model per call, logs the probability of every choice, learns a better policy from that log, and lets it serve
@@ -36,6 +38,15 @@ METHOD = """
 - **Serving.** A proxy in front of the models logs every call, and falls back to the static table when anything is wrong
   ([security](serve_security.md), [operating guide](operating.md)).
 """
+PICTURES = (
+    "![False promotion of the gate and of the naive rule, by table](report/false_promotion.svg)",
+    "![Quality and cost of learned cascades relative to the best single model](report/cascades.svg)",
+)
+AGAIN = prose(f"""
+    `benchmarks/sage/render_docs.py` writes this page, its figures and the appendix from the result files, and with
+    `--check` says whether they match. `scripts/verify_local.sh DATA` computes all claims again from a folder of outcome
+    tables. The appendix names [the command behind each table]({APPENDIX_LINK}#compute-a-table-again).
+""")
 
 
 def data(results: Path) -> str:
@@ -72,38 +83,53 @@ def reproduction(parts: tuple[Part, ...], results: Path) -> str:
     return paragraphs(
         prose("""
             Run programs with the environment's Python from the repository's root; DATA is the folder of outcome tables,
-            TABLES a file of `sage sim compile`. `benchmarks/sage/render_docs.py` then writes this page and its figures
-            anew, and with `--check` says whether they match the results. `scripts/verify_local.sh DATA` computes all claims
-            again.
+            TABLES a file of `sage sim compile`. `scripts/verify_local.sh DATA` computes all claims again.
         """),
         table(["part", "command", "result"], lines),
     )
 
 
 def report(results: Path) -> str:
+    """Returns the page of two pages' length: the problem, the method, one line per subject, and what is missed."""
     there = [part for part in RESULT_PARTS if part.headline and not part.missing(results)]
-    abstract = " ".join([ABSTRACT, *(part.headline(results) for part in there if part.headline)])
-    measured = "\n\n".join(f"### {part.title}\n\n{part.text(results)}" for part in RESULT_PARTS)
-    ablations = learning.ABLATIONS
     sections = {
-        "Abstract": abstract,
         "Problem": PROBLEM.strip(),
         "Method": METHOD.strip(),
-        "Data": data(results),
-        "Results": measured,
-        ablations.title: ablations.text(results),
-        "Limitations": limitations(results),
-        "Compute a table again": reproduction((*RESULT_PARTS, ablations), results),
+        "Results": paragraphs(
+            f"Every number follows from a stored result; the [appendix]({APPENDIX_LINK}) has them all.",
+            "\n".join(f"- **{part.title}.** {part.headline(results)}" for part in there if part.headline),
+            *PICTURES,
+        ),
+        "Limitations": paragraphs(SCOPE.strip(), missed_musts(results)),
+        "Compute it again": AGAIN,
     }
-    return (
-        "# sage: model routing that is proved before it serves\n\n"
-        + "\n\n".join(f"## {title}\n\n{text}" for title, text in sections.items())
-        + "\n"
-    )
+    return page("sage: model routing that is proved before it serves", {"": ABSTRACT} | sections)
+
+
+def appendix(results: Path) -> str:
+    """Returns every table of results, the claims and targets that are missed, and the command behind each number."""
+    parts = (*RESULT_PARTS, learning.ABLATIONS)
+    sections = {
+        "": prose("""
+            This page is written by `benchmarks/sage/render_docs.py` from the stored results.
+            [The report](../../docs/sage/report.md) says what they mean.
+        """),
+        "Data": data(results),
+        **{part.title: part.text(results) for part in parts},
+        "Claims and targets": misses(results),
+        "Compute a table again": reproduction(parts, results),
+    }
+    return page("Results of sage", sections).replace("](report/", "](../../docs/sage/report/")
+
+
+def page(title: str, sections: dict[str, str]) -> str:
+    """Returns a Markdown page of sections by heading; the one with the heading "" stands below the title."""
+    told = [f"## {heading}\n\n{text}" if heading else text for heading, text in sections.items()]
+    return f"# {title}\n\n" + "\n\n".join(told) + "\n"
 
 
 def pages(results: Path = RESULTS) -> dict[Path, str]:
-    """The report and its figures, by where they belong."""
-    return {DOCS / "report.md": report(results)} | {
+    """Returns the report, its appendix and its figures, by where they belong."""
+    return {DOCS / "report.md": report(results), APPENDIX: appendix(results)} | {
         DOCS / "report" / name: text for name, text in figures(results).items()
     }

@@ -139,14 +139,30 @@ SCOPE = """
 """
 
 
-def limitations(results: Path) -> str:
+def missed_musts(results: Path) -> str:
+    """Returns a sentence and a list of the claims whose must is missed."""
+    return paragraphs(
+        prose("""
+            These claims are missed. They are checked together with those that hold ([verification
+            matrix](../verification_matrix.md)); the appendix says what is known of the causes:
+        """),
+        "\n".join(f"- {missed_line(claim, results)}" for claim in MISSES),
+    )
+
+
+def missed_line(claim: Claim, results: Path) -> str:
+    sentence, threshold, shown, _ = claim_row(claim, claim.must, "must", results)
+    return f"{sentence}: {shown} ({threshold})"
+
+
+def misses(results: Path) -> str:
+    """Returns tables of all claims and targets that miss a must or a goal, with what is known of the cause."""
     known = [claim_row(claim, claim.must, "must", results) for claim in MISSES]
     goals = [claim_row(claim, claim.goal, "goal", results) for claim in CLAIMS if misses_goal(claim, results)]
     rows = [row for row in (target.row(results) for target in TARGETS) if row[-1] != "none"]
     return paragraphs(
-        SCOPE.strip(),
         "### Claims that are missed",
-        "These are checked together with the claims that hold ([verification matrix](../verification_matrix.md)):",
+        "These are checked together with the claims that hold ([verification matrix](../../docs/verification_matrix.md)):",
         table(["wanted", "threshold", "measured", "what is known"], known + goals),
         "### Targets of learning, serving, local models and the simulator",
         prose(f"""
