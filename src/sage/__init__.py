@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from sage.orchestrator.model_router import Router
     from sage.pipeline.evaluating import evaluate
     from sage.pipeline.gating import gate
+    from sage.pipeline.promoting import promote, rollback
+    from sage.pipeline.status import status
     from sage.pipeline.training import train
 
 # Every public name and where it lives; looked up on first use, so that importing the package stays fast.
@@ -20,10 +22,25 @@ HOMES = {
     "Router": "sage.orchestrator.model_router",
     "evaluate": "sage.pipeline.evaluating",
     "gate": "sage.pipeline.gating",
+    "promote": "sage.pipeline.promoting",
+    "rollback": "sage.pipeline.promoting",
+    "status": "sage.pipeline.status",
     "train": "sage.pipeline.training",
 }
 
-__all__ = ["Decision", "DecisionLog", "Outcome", "Request", "Router", "evaluate", "gate", "train"]
+__all__ = [
+    "Decision",
+    "DecisionLog",
+    "Outcome",
+    "Request",
+    "Router",
+    "evaluate",
+    "gate",
+    "promote",
+    "rollback",
+    "status",
+    "train",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -24,13 +24,19 @@ class SettingsError(ValueError):
 class Settings:
     """Settings from environment variables: the checkpoints that may serve, and whether they do.
 
-    Without them, the static table decides.
+    Without them, the promoted policy serves, or the static table decides.
     """
 
     policy_on: bool = False
     checkpoint: Path | None = None
     forced: bool = False  # serves although the gate has not promoted it
     cascade: Path | None = None  # the checkpoint of a learned cascade
+    switched: bool = False  # SAGE_RL_POLICY is set
+
+    @property
+    def decides(self) -> bool:
+        """Tells whether the environment says what serves; if not, the policy that `sage promote` installed does."""
+        return self.switched and (not self.policy_on or self.checkpoint is not None or self.cascade is not None)
 
     @classmethod
     def read(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -41,6 +47,7 @@ class Settings:
             Path(checkpoint) if checkpoint else None,
             is_on(environment, FORCE),
             Path(cascade) if cascade else None,
+            bool(environment.get(POLICY, "").strip()),
         )
 
 

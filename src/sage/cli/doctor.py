@@ -35,7 +35,7 @@ def report(options: argparse.Namespace) -> int:
     checks: dict[str, Callable[[], tuple[str, str]]] = {
         "table": lambda: check_table(options.models),
         "log": lambda: check_log(options.db),
-        "policy": lambda: check_policy(options.models),
+        "policy": lambda: check_policy(options.models, options.db),
         "cascades": lambda: check_cascades(options.models, options.db),
         "routing": check_routing,
     }
@@ -102,11 +102,11 @@ def check_log(path: Path) -> tuple[str, str]:
     return "ok", f"{path}: " + ", ".join(f"{number} {name}" for name, number in counts.items() if number)
 
 
-def check_policy(path: Path) -> tuple[str, str]:
+def check_policy(path: Path, db: Path) -> tuple[str, str]:
     table = ModelsFile.read(path) if path.exists() else None
     models, guard = (("a", "b"), GuardLimits()) if table is None else (tuple(table.models), table.guard)
     objective = DEFAULT if table is None else table.objective
-    served = served_policy(None, single_decision_kind(models, guard.confidence_floor), objective)
+    served = served_policy(None, single_decision_kind(models, guard.confidence_floor), objective, db=db)
     if served.problem:
         return "BAD", f"{served.problem}; the static table answers"
     if served.policy is None:
@@ -125,7 +125,7 @@ def check_cascades(path: Path, db: Path) -> tuple[str, str]:
     lacking = sorted({name for rule in rules.values() for name in missing_tools(rule)})
     counts = cascade_counts(db) if db.exists() else {}
     told += "".join(f", {number} {name}" for name, number in counts.items() if number)
-    served = served_policy(None, cascade_kind(rules), objective)
+    served = served_policy(None, cascade_kind(rules), objective, db=db)
     if served.problem:
         return "BAD", f"{told}; {served.problem}; the ladders answer"
     if served.policy is not None:

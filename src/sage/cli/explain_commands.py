@@ -35,11 +35,14 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 
 def explain_decision(options: argparse.Namespace) -> int:
     from sage.orchestrator.explanation import explain
+    from sage.orchestrator.installed_policies import InstalledPolicies
     from sage.orchestrator.models_file import ModelsFile
     from sage.policies.checkpoint import load_any
 
-    settings = Settings.read()
+    settings, promoted = Settings.read(), InstalledPolicies(options.db)
     serving = [path for path in (settings.checkpoint, settings.cascade) if settings.policy_on and path is not None]
+    if not settings.decides:
+        serving += [promoted.checkpoint(slot.serving) for slot in promoted.read().values() if slot.serving is not None]
     paths = dict.fromkeys([*options.policy, *(path for path in serving if path.is_file())])
     table = ModelsFile.read(options.models)
     with closing(open_log(options.db)) as log:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from sage.files import read_text
 from sage.log.records import DATA_SOURCES, ROLES
+from sage.settings import POLICY
 
 if TYPE_CHECKING:
     from sage.log.cascade_steps import Verdict
@@ -168,7 +169,8 @@ def outcome_command(options: argparse.Namespace) -> int:
 
     if not options.db.exists():
         raise ValueError(f"{options.db}: there is no such log: give the one that `sage route` wrote with --db")
-    with Router.open(options.db, models=options.models, environment={}, needs_log=True) as router:
+    no_policy = {POLICY: "0"}
+    with Router.open(options.db, models=options.models, environment=no_policy, needs_log=True) as router:
         fields: AttemptFields = {
             "quality": options.quality,
             "cost_usd": options.cost,

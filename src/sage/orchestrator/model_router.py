@@ -117,11 +117,11 @@ class Router:
 
         Policies that `before` (else this router) has in memory go on where `promotion.py` says so.
         """
-        table, before = self.table, before or self
+        table, before, db = self.table, before or self, self.log.path
         single = single_decision_kind(tuple(table.models), table.guard.confidence_floor)
-        self.served = served_policy(environment, single, table.objective, before.served.promoted)
+        self.served = served_policy(environment, single, table.objective, before.served.promoted, db)
         cascade, promoted = cascade_kind(table.cascade), before.cascades.learned.promoted
-        self.cascades.learned = served_policy(environment, cascade, table.objective, promoted)
+        self.cascades.learned = served_policy(environment, cascade, table.objective, promoted, db)
 
     @property
     def policy(self) -> RoutingPolicy | None:

@@ -2,6 +2,7 @@
 
 The gate's record decides. A policy that the process has loaded and the gate has promoted goes on while the file in its
 place is not judged yet, is refused or cannot be read; it ends when the record refuses it, or is gone or unreadable.
+The environment names the checkpoint. Where it says nothing, the one that `sage promote` installed beside the log serves.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from sage.files import sha256_of
 from sage.orchestrator.bandit_tier import try_out
 from sage.orchestrator.cascade_rules import CascadeRule
 from sage.orchestrator.guard import POLICY_FAILURES
+from sage.orchestrator.installed_policies import CASCADES, DECISIONS, InstalledPolicies, InstalledPoliciesError
 from sage.policies.cascades.cascade_policy import CascadePolicy
 from sage.policies.cascades.learned_cascade import LearnedCascade
 from sage.policies.policy import RoutingPolicy
 from sage.proof.gate_record import GateRecord, GateRecordError, records_of, unjudged
 from sage.settings import CASCADE, CHECKPOINT, FORCE, POLICY, Settings, SettingsError
 
+SYNTHETIC = "it was promoted on SYNTHETIC rows, which are no evidence"
 P = TypeVar("P", RoutingPolicy, CascadePolicy)
 
 
@@ -37,7 +40,7 @@ class Served(NamedTuple, Generic[P]):
 
     policy: P | None = None
     problem: str = ""  # why none serves, though one was asked for
-    forced: str = ""  # why the gate would not let it serve, where SAGE_RL_FORCE=1 does
+    forced: str = ""  # why the gate would not let it serve, where SAGE_RL_FORCE=1 or --allow-synthetic does
     note: str = ""  # why the one in memory serves, and not the one in the file
     promoted: Promoted[P] | None = None  # the last one that the gate let serve, whether or not it serves now
 
@@ -61,6 +64,7 @@ class Checkpoint(NamedTuple, Generic[P]):
     floor: float
     objective: Objective
     forced: bool = False
+    allow_synthetic: bool = False
 
     def served(self, before: Promoted[P] | None) -> Served[P]:
         """Decides who serves; `before` is what this process had loaded and was promoted."""
@@ -72,7 +76,9 @@ class Checkpoint(NamedTuple, Generic[P]):
         if records is not None and not problem:
             problem = self.why_not(records, sha256)
         if policy is not None and records is not None and not problem:
-            return Served(policy, promoted=Promoted(policy, records[sha256]))
+            record = records[sha256]
+            forced = SYNTHETIC if record.data_source == "synthetic" else ""
+            return Served(policy, forced=forced, promoted=Promoted(policy, record))
         if policy is not None and self.forced:
             return Served(policy, forced=f"{FORCE}=1 lets it serve although {problem}", promoted=before)
         if before is not None and records is not None and self.goes_on(before, records):
@@ -99,12 +105,15 @@ class Checkpoint(NamedTuple, Generic[P]):
     def why_not(self, records: Mapping[str, GateRecord], sha256: str) -> str:
         if sha256 not in records:
             return unjudged(self.path, records)
-        return records[sha256].why_not(self.path, self.floor, self.objective)
+        return self.refusal(records[sha256])
+
+    def refusal(self, record: GateRecord) -> str:
+        return record.why_not(self.path, self.floor, self.objective, allow_synthetic=self.allow_synthetic)
 
     def goes_on(self, before: Promoted[P], records: Mapping[str, GateRecord]) -> bool:
         """Tells whether the policy in memory may serve: no verdict refuses it, and it can serve this table."""
         verdict = records.get(before.record.checkpoint_sha256, before.record)
-        if verdict.why_not(self.path, self.floor, self.objective):
+        if self.refusal(verdict):
             return False
         try:
             self.check(before.policy)
@@ -121,6 +130,7 @@ class PolicyKind(NamedTuple, Generic[P]):
     load: Callable[[Path], P]
     check: Callable[[P], None]  # raises if the policy cannot serve these models
     floor: float
+    slot: str  # of the policies beside the log
     problem: str = ""  # why the table can have none
     tells_settings: bool = True  # whether it says what is wrong with the settings, which both kinds share
 
@@ -130,22 +140,49 @@ def served_policy(
     kind: PolicyKind[P],
     objective: Objective = DEFAULT,
     before: Promoted[P] | None = None,
+    db: Path | None = None,
 ) -> Served[P]:
     """Returns the learned policy of a kind that the environment asks for, if the gate has promoted it; else why none serves.
 
-    `before` is the one that this process has loaded and the gate has promoted, which may go on.
+    `before` is the one that this process has loaded and the gate has promoted, which may go on. Where the environment
+    says nothing, the policy serves that was promoted beside the log `db`.
     """
     try:
         settings = Settings.read(environment)
     except SettingsError as error:
         return Served(problem=str(error) if kind.tells_settings else "")
+    if db is not None and not settings.decides:
+        found = installed_policy(InstalledPolicies(db), kind, objective, before, forced=settings.forced)
+        if found is not None:
+            return found
     named = kind.named(settings) if settings.policy_on else ""
     if isinstance(named, str):
         return Served(problem=named)
     if kind.problem:
-        return Served(problem=kind.problem, promoted=before)
+        return Served(problem=f"{CASCADE} is set, but {kind.problem}", promoted=before)
     checkpoint = Checkpoint(named, kind.label, kind.load, kind.check, kind.floor, objective, settings.forced)
     return checkpoint.served(before)
+
+
+def installed_policy(
+    policies: InstalledPolicies, kind: PolicyKind[P], objective: Objective, before: Promoted[P] | None, *, forced: bool
+) -> Served[P] | None:
+    """Returns the policy that `sage promote` installed, or why it cannot serve; None if there is none.
+
+    After a rollback the policy that served before does not go on, whatever is wrong with the one that is to serve.
+    """
+    try:
+        installed = policies.slot(kind.slot).serving
+    except InstalledPoliciesError as error:
+        return Served(problem=str(error))
+    if installed is None:
+        return None
+    if kind.problem:
+        return Served(problem=f"{installed.name} was promoted, but {kind.problem}")
+    path, synthetic = policies.checkpoint(installed), installed.allow_synthetic
+    checkpoint = Checkpoint(path, kind.label, kind.load, kind.check, kind.floor, objective, forced, synthetic)
+    same = before is not None and before.record.checkpoint_sha256 == installed.checkpoint_sha256
+    return checkpoint.served(before if same else None)
 
 
 def single_decision_kind(models: tuple[str, ...], floor: float) -> PolicyKind[RoutingPolicy]:
@@ -154,14 +191,14 @@ def single_decision_kind(models: tuple[str, ...], floor: float) -> PolicyKind[Ro
     def named(settings: Settings) -> Path | str:
         if settings.checkpoint is not None or settings.cascade is not None:
             return settings.checkpoint or ""
-        return f"{POLICY} is on but {CHECKPOINT} names no file: set it to a checkpoint of `sage rl train-...`"
+        return f"{POLICY} is on but {CHECKPOINT} names no file: set it to a checkpoint, or promote one"
 
     def load(path: Path) -> RoutingPolicy:
         from sage.policies.checkpoint import load_policy
 
         return load_policy(path)
 
-    return PolicyKind("checkpoint", named, load, lambda policy: try_out(policy, models), floor)
+    return PolicyKind("checkpoint", named, load, lambda policy: try_out(policy, models), floor, DECISIONS)
 
 
 def cascade_kind(rules: Mapping[str, CascadeRule]) -> PolicyKind[CascadePolicy]:
@@ -178,5 +215,5 @@ def cascade_kind(rules: Mapping[str, CascadeRule]) -> PolicyKind[CascadePolicy]:
         if strangers:
             raise ValueError(f"it knows none of {', '.join(strangers[0])}: train it on a log of these models")
 
-    problem = "" if rules else f"{CASCADE} is set, but models.yaml has no section cascade: add one"
-    return PolicyKind("cascade", lambda s: s.cascade or "", load, check, 0.0, problem, tells_settings=False)
+    problem = "" if rules else "models.yaml has no section cascade: add one"
+    return PolicyKind("cascade", lambda s: s.cascade or "", load, check, 0.0, CASCADES, problem, tells_settings=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from sage.files import sha256_of, write_json
@@ -11,7 +11,7 @@ from sage.pipeline.evaluating import Question
 from sage.pipeline.inputs import LogLike
 from sage.proof.evaluation import OfflineEvaluation
 from sage.proof.gate import GateVerdict, decide, record_of, why_no_record
-from sage.proof.gate_record import record_path
+from sage.proof.gate_record import GateRecord, record_path
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,7 @@ class GateResult(GateVerdict):
     """A verdict with its evaluation, and the record that lets routers serve the checkpoint."""
 
     report: OfflineEvaluation
+    verdict: GateRecord  # as a record has it, also where none was written
     looks: int | None  # at this policy, this one included; None where no log counts them
     record: Path | None  # None: nothing was written, and what serves stays
     no_record: str = ""  # why nothing was written
@@ -30,6 +31,7 @@ class GateResult(GateVerdict):
             "reason": self.reason,
             "record": None if self.record is None else str(self.record),
             "looks": self.looks,
+            "verdict": asdict(self.verdict),
             "report": self.report.to_json(),
         }
 
@@ -73,10 +75,12 @@ def gate(
         raise ValueError(f"{checkpoint} changed while it was judged: judge it again")
     decided = decide(found, allow_synthetic=allow_synthetic, looks=looks)
     no_record = why_no_record(found, looks)
+    judged = record_of(sha256, found, decided)
     verdict = GateResult(
         promote=decided.promote,
         reason=decided.reason,
         report=found,
+        verdict=judged,
         looks=looks,
         record=None if no_record else record_path(checkpoint),
         no_record=no_record,
@@ -84,5 +88,5 @@ def gate(
     if out is not None:
         write_json(Path(out), verdict.to_json())  # before the record: where it fails, nothing was judged
     if not no_record:
-        record_of(sha256, found, decided).write(checkpoint)
+        judged.write(checkpoint)
     return verdict

@@ -58,12 +58,12 @@ class GateRecord:
         write_json(path, asdict(self) | {EARLIER: earlier})
         return path
 
-    def why_not(self, checkpoint: Path, floor: float, objective: Objective) -> str:
+    def why_not(self, checkpoint: Path, floor: float, objective: Objective, *, allow_synthetic: bool = False) -> str:
         """Returns why this verdict does not let the checkpoint serve above this floor for this objective, or ''."""
         fix = GATE.format(checkpoint=checkpoint)
         if self.promote is not True:
             return f"the gate refused {checkpoint} on {self.date}: {self.reason}"
-        if self.data_source == "synthetic":
+        if self.data_source == "synthetic" and not allow_synthetic:
             return (
                 f"the gate judged {checkpoint} on synthetic rows, which are no evidence: {fix} on rows of real outcomes"
             )

@@ -90,7 +90,7 @@ class Application:
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
         async with new_session() as session:
             read = partial(open_state, self.places, session, self.metrics, self.local, self.environment)
-            paths = watched_files(self.places.models, self.environment)
+            paths = watched_files(self.places.models, self.places.db, self.environment)
             seen = signature(paths)
             self.state = read()
             reloader = Reloader(

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from sage.orchestrator.installed_policies import InstalledPolicies
 from sage.orchestrator.model_router import Router
 from sage.proof.gate_record import RECORD, record_path
 from sage.serve.state import ServingState
@@ -18,15 +19,16 @@ log = logging.getLogger(__name__)
 Signature = tuple[tuple[int, ...] | bytes | None, ...]
 
 
-def watched_files(models: Path, environment: Mapping[str, str] | None) -> list[Path]:
-    """Returns the files that decide how requests are served: models.yaml, and the checkpoints of the settings with
-    their gate records."""
+def watched_files(models: Path, db: Path, environment: Mapping[str, str] | None) -> list[Path]:
+    """Returns the files that decide how requests are served: models.yaml, the file of promotions beside the log, and
+    the checkpoints of the settings with their gate records."""
+    files = [models, InstalledPolicies(db).file]
     try:
         settings = Settings.read(environment)
     except SettingsError:
-        return [models]
+        return files
     checkpoints = [path for path in (settings.checkpoint, settings.cascade) if path is not None]
-    return [models, *checkpoints, *(record_path(path) for path in checkpoints)]
+    return [*files, *checkpoints, *(record_path(path) for path in checkpoints)]
 
 
 def signature(paths: Iterable[Path]) -> Signature:
@@ -87,7 +89,7 @@ class Reloader:
             self.metrics.count("sage_reloads_total", result="done")
         for was, told in zip(before, self.current().logbook.router.in_charge, strict=True):
             if told != was:
-                log.warning(f"from now on: {told}")
+                log.warning(f"from now on: {told or 'no learned policy serves'}")
 
     async def reload(self, old: ServingState) -> bool:
         """Reads the files and serves from them; returns False, and keeps the old state, if they cannot be read."""

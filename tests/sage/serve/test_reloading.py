@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import sage
 from sage.files import write_text
 from sage.proof.gate_record import record_path
 from sage.serve.reloading import signature, watched_files
@@ -72,10 +73,12 @@ def test_a_stream_that_has_begun_ends_as_it_began(tmp_path: Path) -> None:
 
 def test_checkpoints_and_what_the_gate_says_of_them_are_watched(tmp_path: Path) -> None:
     checkpoint = tmp_path / "policy.bin"
-    paths = watched_files(tmp_path / "models.yaml", {"SAGE_RL_POLICY": "1", "SAGE_RL_CHECKPOINT": str(checkpoint)})
-    assert paths == [tmp_path / "models.yaml", checkpoint, tmp_path / "policy.bin.gate.json"]
+    switches = {"SAGE_RL_POLICY": "1", "SAGE_RL_CHECKPOINT": str(checkpoint)}
+    paths = watched_files(tmp_path / "models.yaml", tmp_path / "sage.db", switches)
+    promoted = tmp_path / "sage.db.policies" / "serving.json"
+    assert paths == [tmp_path / "models.yaml", promoted, checkpoint, tmp_path / "policy.bin.gate.json"]
     before = signature(paths)
-    assert before == (None, None, None)
+    assert before == (None,) * 4
     write_text(checkpoint, "a")
     assert signature(paths) != before
 
@@ -85,6 +88,21 @@ def decides(served: Proxy) -> str:
     text = call(served, "/metrics", method="GET")[2].decode()
     (found,) = re.findall(r'sage_serving_policy\{of="decisions",policy="(\w+)"', text)
     return found
+
+
+def test_a_running_server_follows_promotions_and_rollbacks(tmp_path: Path) -> None:
+    checkpoint, models = tmp_path / "policy.bin", tmp_path / "models.yaml"
+    train(checkpoint, "a")
+    judge(checkpoint)
+    floor = partial(table, more="guard: {confidence_floor: 0}\n")
+    with proxy(tmp_path, lambda _: whole(CHAT), floor) as served:
+        assert (decides(served), model_of(served)) == ("static", "first")
+        sage.promote(checkpoint, db=served.db, models=models, environment={})
+        wait_for(lambda: decides(served) == "a")
+        assert model_of(served) == "second"
+        sage.rollback(db=served.db, environment={})
+        wait_for(lambda: decides(served) == "static")
+        assert model_of(served) == "first"
 
 
 def test_a_policy_that_the_gate_refuses_later_ends_at_the_next_look(

@@ -1,0 +1,179 @@
+"""Promotion beside the log: which policy serves after every promotion and rollback, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+import sage
+from sage import Router
+from sage.files import sha256_of, write_json
+from sage.log.decision_log import DecisionLog
+from sage.orchestrator.installed_policies import InstalledPolicies
+from sage.pipeline.promoting import PROOF
+from sage.proof.gate_record import record_path, records_of
+from tests.sage.orchestrator.test_promotion import TABLE, judge, train
+
+NOTHING: dict[str, str] = {}
+
+
+class Folder:
+    """A log, models.yaml, and two promoted checkpoints that always take `second`."""
+
+    def __init__(self, path: Path) -> None:
+        self.db, self.models = path / "sage.db", path / "models.yaml"
+        self.models.write_text(TABLE)
+        DecisionLog.open(self.db).close()
+        self.a, self.b = path / "a.st", path / "b.st"
+        for name, checkpoint in (("a", self.a), ("b", self.b)):
+            train(checkpoint, name)
+            judge(checkpoint, policy=name)
+        self.router = Router.open(self.db, models=self.models, environment=NOTHING)
+
+    def promote(self, checkpoint: Path, environment: dict[str, str] = NOTHING, **options: object) -> object:
+        return sage.promote(checkpoint, db=self.db, models=self.models, environment=environment, **options)  # pyrefly: ignore
+
+    def rollback(self, **options: object) -> object:
+        return sage.rollback(db=self.db, environment=NOTHING, **options)  # pyrefly: ignore
+
+    def status(self, environment: dict[str, str] = NOTHING) -> sage.pipeline.status.SlotStatus:  # pyrefly: ignore
+        return sage.status(db=self.db, models=self.models, environment=environment).slots["decisions"]
+
+    def deciding(self, environment: dict[str, str] = NOTHING) -> str:
+        """The policy of a router that runs, which a new one agrees with."""
+        self.router.look_again(environment)
+        with Router.open(self.db, models=self.models, environment=environment) as new:
+            assert new.deciding["decisions"].name == self.router.deciding["decisions"].name
+        return self.router.deciding["decisions"].name
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+def test_promotions_serve_at_once_and_rollbacks_go_the_same_way_back(folder: Folder) -> None:
+    assert folder.deciding() == "static"
+    assert str(folder.promote(folder.a)).startswith("promoted: a ")
+    assert folder.deciding() == "a"
+    folder.promote(folder.b)
+    assert (folder.deciding(), folder.status().before[:2]) == ("b", "a ")
+    assert str(folder.rollback()).startswith("rolled back: a ")
+    assert folder.deciding() == "a"
+    assert "the static table decides" in str(folder.rollback())
+    assert folder.deciding() == "static"
+    with pytest.raises(ValueError, match="nothing to roll back"):
+        folder.rollback()
+    told = sage.status(db=folder.db, models=folder.models, environment=NOTHING).events
+    assert [(event["event"], event["serves"].split()[0]) for event in told] == [
+        ("promote", "a"),
+        ("promote", "b"),
+        ("rollback", "a"),
+        ("rollback", "static"),
+    ]
+
+
+def test_a_rollback_to_the_table_forgets_who_served_before(folder: Folder) -> None:
+    for checkpoint in (folder.a, folder.b, folder.a):  # the same one again: it is no former one of its own
+        folder.promote(checkpoint)
+    assert (folder.status().serves[:2], folder.status().before[:2]) == ("a ", "b ")
+    folder.rollback(to_table=True)
+    assert (folder.deciding(), folder.status().by) == ("static", "models.yaml")
+
+
+def test_the_checkpoint_may_change_or_go_after_its_promotion(folder: Folder) -> None:
+    folder.promote(folder.a)
+    folder.a.unlink()
+    record_path(folder.a).unlink()
+    assert folder.deciding() == "a"
+
+
+def test_the_environment_is_stronger(folder: Folder) -> None:
+    folder.promote(folder.a)
+    off, other = {"SAGE_RL_POLICY": "0"}, {"SAGE_RL_POLICY": "1", "SAGE_RL_CHECKPOINT": str(folder.b)}
+    assert (folder.deciding(off), folder.deciding(other)) == ("static", "b")
+    assert folder.status(off).note.endswith("was promoted, and is overruled")
+    assert "SAGE_RL_POLICY is set" in str(folder.promote(folder.b, off))
+    assert folder.deciding({"SAGE_RL_POLICY": "1"}) == "b"  # on, and names none: the promoted one
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"promote": False, "reason": "too few"}, "the gate refused .*: too few"),
+        ({"floor": 0.5}, "with a confidence floor of 0.5, and the table has 0"),
+        ({"objective": "another"}, "for the objective 'another'"),
+        ({"data_source": "synthetic"}, "try it all the same with --allow-synthetic"),
+        ({"checkpoint_sha256": "0" * 64}, r"a\.st has no proof: prove it with `sage prove"),
+    ],
+)
+def test_only_a_passing_proof_of_this_file_and_this_table_promotes(folder: Folder, changes: dict, why: str) -> None:
+    folder.promote(folder.b)
+    record_path(folder.a).unlink()
+    judge(folder.a, **changes)
+    with pytest.raises(ValueError, match=why):
+        folder.promote(folder.a)
+    assert folder.deciding() == "b"
+
+
+def test_a_changed_checkpoint_is_refused(folder: Folder) -> None:
+    train(folder.a, "changed")
+    with pytest.raises(ValueError, match="has no proof"):
+        folder.promote(folder.a)
+
+
+def test_a_policy_proved_on_synthetic_rows_says_so_in_every_decision(folder: Folder) -> None:
+    verdict = records_of(folder.a)[sha256_of(folder.a)]
+    record_path(folder.a).unlink()
+    report = {"value": 0.1, "interval": {"low": 0.05, "high": 0.2}, "num_rows": 9, "num_tasks": 3, "acting_share": 0.5}
+    report |= {"incumbent": "static", "incumbent_version": "1"}
+    proof = {"verdict": asdict(verdict) | {"data_source": "synthetic"}, "report": report}
+    write_json(folder.a.with_name(folder.a.name + PROOF), proof)
+    with pytest.raises(ValueError, match="proved on synthetic rows"):
+        folder.promote(folder.a)
+    folder.promote(folder.a, allow_synthetic=True)
+    assert folder.deciding() == "a"
+    assert "SYNTHETIC" in folder.router.route(role="coder", category="x").reason
+    said = folder.status()
+    assert "SYNTHETIC" in said.note
+    assert said.proof is not None
+    assert said.proof["gain"] == {"value": 0.1, "low": 0.05, "high": 0.2}
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 2}', '{"format": 1, "decisions": {"serving": {"x": 1}}}'])
+def test_a_broken_file_of_promotions_lets_the_table_decide(folder: Folder, text: str) -> None:
+    folder.promote(folder.a)
+    InstalledPolicies(folder.db).file.write_text(text)
+    assert folder.deciding() == "static"
+    assert folder.router.route(role="coder").verdict == "policy_unusable"
+
+
+def test_a_rollback_is_at_once_even_if_the_former_policy_is_damaged(folder: Folder) -> None:
+    folder.promote(folder.a)
+    policies = InstalledPolicies(folder.db)
+    installed = policies.slot("decisions").serving
+    assert installed is not None
+    folder.promote(folder.b)
+    policies.checkpoint(installed).write_bytes(b"cut")
+    assert folder.deciding() == "b"
+    folder.rollback()
+    assert folder.deciding() == "static"
+    assert "cannot serve" in folder.status().note
+
+
+def test_status_counts_what_was_decided_since(folder: Folder) -> None:
+    folder.promote(folder.a)
+    folder.router.look_again(NOTHING)
+    for number in range(60):
+        made = folder.router.route(role="coder", category="x", task_id=str(number))
+        folder.router.outcome(made.id, quality=float(number % 2), cost_usd=0.01)
+    live = folder.status().live
+    assert live is not None
+    assert (live.decisions, live.by_policy, live.outcomes, live.quality) == (60, 60, 60, 0.5)
+    assert live.cost_usd == pytest.approx(0.01)
+    assert live.total_usd == pytest.approx(0.6)
+    assert live.no_gain or live.gain
+    json.dumps(sage.status(db=folder.db, models=folder.models, environment=NOTHING).to_json())
