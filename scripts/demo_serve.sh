@@ -47,7 +47,7 @@ cat serve.log
 url=$(grep -o 'http://[0-9.:]*' serve.log | head -1)
 
 step "4. traffic: 60 questions with exact verifiers; the answers are the model's, the verdicts are reported to the proxy"
-python "$root/scripts/demo_traffic.py" "$url" 60 | tee traffic.txt
+PYTHONPATH=$root/benchmarks/sage python "$root/scripts/demo_traffic.py" "$url" 60 | tee traffic.txt
 decision=$(awk '/^decision/ {print $2; exit}' traffic.txt)
 
 step "5. explain: a decision of the log again, with the probability of every model"

@@ -1,4 +1,7 @@
-"""Sends short tasks through `sage serve` and reports what their verifiers say: `python demo_traffic.py URL NUMBER`."""
+"""Sends short tasks through `sage serve` and reports what their verifiers say: `python demo_traffic.py URL NUMBER`.
+
+The tasks are in benchmarks/sage, which must be in PYTHONPATH.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,8 @@ import urllib.request
 from collections import Counter
 from random import Random
 
-from sage.benchmarks.short_tasks.checking import verdict
-from sage.benchmarks.short_tasks.generate import generate
+from short_tasks.checking import verdict
+from short_tasks.generate import generate
 
 CATEGORIES = ("sentiment", "comparison", "date")  # whose answers are short
 

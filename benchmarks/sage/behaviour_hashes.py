@@ -659,6 +659,12 @@ def bench(*words: object, **changes: object) -> object:
     return scored("bench", "--suite", suite("suite", **changes), *words)
 
 
+def ablated() -> object:
+    from ablation_setups import run_suite
+
+    return run_suite(suite("suite", seeds=[0]))
+
+
 def bench_checkpoint(trained: Callable[[], tuple[Path, dict]]) -> object:
     own = {"table": str(outcome_table()), "models": list(MODELS)}
     return bench("--compare-policy", "--checkpoint", trained()[0], **own)
@@ -787,7 +793,7 @@ def all_cases() -> dict[str, Case]:
     cases |= {
         "bench baselines": bench,
         "bench baselines by category": partial(bench, held_out_by="category", train_fraction=0.7),
-        "bench ablations": partial(bench, "--ablations", seeds=[0]),
+        "bench ablations": ablated,
         "bench policy": partial(bench, "--compare-policy", seeds=[0, 1, 2]),
         **{
             f"bench checkpoint {name}": partial(bench_checkpoint, partial(checkpoint, replayed, name))

@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from cascade_replay import replay_cascade
 
 from sage import Router
 from sage.evidence.cascades.cascade_data import CascadeData
@@ -55,7 +56,7 @@ from sage.policies.plausible import PlausibleModels
 from sage.policies.policy import Contexts, RoutingPolicy
 from sage.policies.serving import serving_distribution, step_distribution
 from sage.rl.cascades.cascade_learning import learn_fitted_q
-from sage.rl.cascades.cascade_replay import SimulatedVerifier, replay_cascade
+from sage.rl.cascades.simulated_verifier import SimulatedVerifier
 from sage.rl.category_table import learn_table
 from sage.rl.collect_synth import collect_synthetic
 from sage.rl.train_cql import train_cql

@@ -15,7 +15,7 @@ from cascade_worlds import VERIFIERS, load, read
 
 from rl_training.evaluation import Report, compare_episodes, diagnose_episodes, evaluate_episodes
 from sage.files import write_json
-from sage.rl.cascades.cascade_replay import SimulatedVerifier
+from sage.rl.cascades.simulated_verifier import SimulatedVerifier
 
 # With .4 the log hardly suffices for the dearest model alone: where refusals that depend on luck would show in the coverage.
 CELLS = ((VERIFIERS[0], 0.3, TARGETS), (VERIFIERS[-1], 0.3, TARGETS), (VERIFIERS[0], 0.4, (INCUMBENT, "dearest alone")))

@@ -30,7 +30,7 @@ from cascade_worlds import (
 from sage.benchmarks.cascades import expected_of
 from sage.files import write_json
 from sage.outcomes.table import OutcomeTable
-from sage.rl.cascades.cascade_replay import SimulatedVerifier
+from sage.rl.cascades.simulated_verifier import SimulatedVerifier
 
 DEALS = 2_000
 Cascade = tuple[np.ndarray, np.ndarray]  # [tasks] quality and cost

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from cascade_replay import replay_cascade
 from cascade_worlds import stopping
 
 from rl_training.evaluation import EpisodeLog, cross_fit_values, ratio_moments
@@ -21,7 +22,7 @@ from sage.policies.cells import Cells
 from sage.policies.policy import Contexts
 from sage.rl.cascades.cascade_estimates import target_of
 from sage.rl.cascades.cascade_learning import episode_log, fit_histories, mean_costs, state_features
-from sage.rl.cascades.cascade_replay import SimulatedVerifier, replay_cascade
+from sage.rl.cascades.simulated_verifier import SimulatedVerifier
 
 PRICE = 0.15
 LOG_EPISODES, LOG_TASKS = 2_000, 1_000

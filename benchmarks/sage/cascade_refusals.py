@@ -23,7 +23,7 @@ from rl_training.evaluation import (
     sequential_doubly_robust,
 )
 from sage.files import write_json
-from sage.rl.cascades.cascade_replay import SimulatedVerifier
+from sage.rl.cascades.simulated_verifier import SimulatedVerifier
 
 HARD = "dearest alone"
 CELLS = ((VERIFIERS[0], 0.3, TARGETS), (VERIFIERS[0], 0.4, (INCUMBENT, HARD)))

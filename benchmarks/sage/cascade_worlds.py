@@ -15,8 +15,8 @@ from sage.outcomes.importers import import_table
 from sage.outcomes.table import OutcomeTable
 from sage.policies.cascades.learned_cascade import LearnedCascade
 from sage.policies.learned_policy import Training
-from sage.rl.cascades.cascade_replay import SimulatedVerifier
 from sage.rl.cascades.cascade_stopping import as_cascade, solve, types_of
+from sage.rl.cascades.simulated_verifier import SimulatedVerifier
 
 VERIFIERS = [(0.95, 0.10, rho) for rho in (0.0, 0.25, 0.5)] + [(0.80, 0.30, rho) for rho in (0.0, 0.5)]
 PRICES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4)

@@ -39,6 +39,7 @@ import numpy as np
 from cascade_coverage import coverage
 from cascade_line import line_by_chance
 from cascade_refusals import refusals
+from cascade_replay import replay_cascade
 from cascade_worlds import (
     AIMS,
     BELOW_LINE,
@@ -66,7 +67,7 @@ from sage.policies.cascades.learned_cascade import LearnedCascade
 from sage.rl.cascades.cascade_dqn import learn_dqn
 from sage.rl.cascades.cascade_estimates import fitted_parts, part_rewards, target_of
 from sage.rl.cascades.cascade_learning import episode_log, learn_fitted_q
-from sage.rl.cascades.cascade_replay import SimulatedVerifier, replay_cascade
+from sage.rl.cascades.simulated_verifier import SimulatedVerifier
 
 OUT = Path(__file__).parent / "results" / "cascades"
 PARTS = ("repositories", "coverage", "line")

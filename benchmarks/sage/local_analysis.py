@@ -24,14 +24,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from short_tasks.generate import FUNCTIONS, functions, generate
 
 from rl_training.evaluation.reward_model import assign_folds
 from sage.benchmarks.baselines import Task, all_baselines
-from sage.benchmarks.short_tasks.generate import FUNCTIONS, functions, generate
 from sage.files import write_json
 from sage.outcomes.table import OutcomeTable
-from sage.rl.cascades.cascade_replay import SimulatedVerifier
 from sage.rl.cascades.cascade_stopping import follow, solve, types_of
+from sage.rl.cascades.simulated_verifier import SimulatedVerifier
 
 RESULTS = Path(__file__).parent / "results" / "local_matrix"
 USD_PER_CPU_S = 1e-5

@@ -1,4 +1,4 @@
-"""What three small language models do on every task of `sage.benchmarks.short_tasks`, each asked once, on this machine.
+"""What three small language models do on every task of `short_tasks`, each asked once, on this machine.
 
 .venv/bin/sage models add NAME --file model.gguf --sha256 HEX                # the three of MODELS, once
 .venv/bin/python benchmarks/sage/local_matrix.py run                        # about an hour of one core; resumes
@@ -21,10 +21,10 @@ from pathlib import Path
 from random import Random
 
 import numpy as np
+from short_tasks.checking import verdict
+from short_tasks.generate import PYTHON, fingerprint, generate
+from short_tasks.task import ShortTask
 
-from sage.benchmarks.short_tasks.checking import verdict
-from sage.benchmarks.short_tasks.generate import PYTHON, fingerprint, generate
-from sage.benchmarks.short_tasks.task import ShortTask
 from sage.files import replacing, write_json
 from sage.local_models.host import LocalServer, start
 from sage.outcomes.table import OutcomeTable

@@ -21,10 +21,10 @@ from pathlib import Path
 from random import Random
 
 from local_matrix import MODELS, SEED, post, repaired_rows, request_of
+from short_tasks.checking import verdict
+from short_tasks.generate import PYTHON, generate
+from short_tasks.task import ShortTask
 
-from sage.benchmarks.short_tasks.checking import verdict
-from sage.benchmarks.short_tasks.generate import PYTHON, generate
-from sage.benchmarks.short_tasks.task import ShortTask
 from sage.files import write_text
 
 FOLDER = Path("build") / "real_log"

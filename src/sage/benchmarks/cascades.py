@@ -13,8 +13,8 @@ from sage.policies.learned_policy import Training
 from sage.policies.policy import Contexts
 from sage.policies.serving import StepRules, step_distribution
 from sage.rl.cascades.cascade_learning import reward_version
-from sage.rl.cascades.cascade_replay import SimulatedVerifier
 from sage.rl.cascades.cascade_stopping import Expectation, History, as_cascade, follow, solve, types_of
+from sage.rl.cascades.simulated_verifier import SimulatedVerifier
 
 POOL = 4  # models of a cascade: more attempts than that are hardly ever worth their cost
 

@@ -8,9 +8,10 @@ import math
 import platform
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,7 +24,6 @@ FORMAT = 1
 RESULTS, MANIFEST, SUITE, CHECKPOINT = "results.json", "manifest.json", "suite.yaml", "checkpoint"
 WHOLE = ({RESULTS, SUITE}, {RESULTS, SUITE, CHECKPOINT})  # what a pack of a suite holds beside its manifest
 SIMULATOR = "simulator"  # the kind of pack that `sage sim bench` writes
-LIVE = "live"  # and that of `sage bench --compare-policy --live`
 RELATIVE_TOLERANCE = 1e-9  # another machine may add up in another order
 
 
@@ -31,10 +31,31 @@ class RunPackError(ValueError):
     """A folder that is not a complete run pack; the message names what is missing."""
 
 
-def write_pack(folder: Path, results: dict, suite_path: Path | None, checkpoint: Path | None) -> None:
+class PackKind(NamedTuple):
+    """The way in which packs of one kind are computed again."""
+
+    run_again: Callable[
+        [Path, dict], tuple[dict, list[int], str]
+    ]  # results, seeds and the table's hash, as they are now
+    headline: Callable[[dict], dict]  # the numbers of the results that the manifest repeats
+
+
+NO_OTHERS: Mapping[str, PackKind] = {}
+
+
+def write_pack(
+    folder: Path,
+    results: dict,
+    suite_path: Path | None,
+    checkpoint: Path | None,
+    *,
+    metrics: dict | None = None,
+    **settings: object,
+) -> None:
     """Writes the artefacts to the folder, the manifest last: a folder without one is not a run pack.
 
-    None as `suite_path` is the bundled suite; None as `checkpoint` adds no policy.
+    None as `suite_path` is the bundled suite; None as `checkpoint` adds no policy. `metrics` and `settings`
+    are those of `write_manifest`.
     """
     suite, text = read_suite(suite_path)
     make_folder(folder)
@@ -47,15 +68,23 @@ def write_pack(folder: Path, results: dict, suite_path: Path | None, checkpoint:
         names.append(CHECKPOINT)
     table = suite.table if suite.table.startswith(BUNDLED) else str(Path(suite.table).resolve())
     data = {"table": table, "sha256": results["table"]["sha256"]}
-    write_manifest(folder, results, names, data=data, seeds=list(suite.seeds))
+    write_manifest(folder, results, names, data=data, seeds=list(suite.seeds), metrics=metrics, **settings)
 
 
 def write_manifest(
-    folder: Path, results: dict, artefacts: Sequence[str], *, data: dict, seeds: list[int], **settings: object
+    folder: Path,
+    results: dict,
+    artefacts: Sequence[str],
+    *,
+    data: dict,
+    seeds: list[int],
+    metrics: dict | None = None,
+    **settings: object,
 ) -> None:
     """Writes the manifest, with the hashes of all artefacts.
 
-    `data` holds the path of the table and its hash; `settings` are further facts on which the results depend.
+    `data` holds the path of the table and its hash; `settings` are further facts on which the results depend,
+    or replace fields of the manifest. `metrics` None: those that `headline` finds.
     """
     manifest = {
         "format": FORMAT,
@@ -67,7 +96,7 @@ def write_manifest(
         "kind": results["kind"],
         "evidence": results["evidence"],
         "artefacts": {name: file_sha256(folder / name) for name in artefacts},
-        "metrics": headline(results),
+        "metrics": headline(results) if metrics is None else metrics,
     }
     write_json(folder / MANIFEST, manifest | settings)
 
@@ -79,12 +108,13 @@ def make_folder(folder: Path) -> None:
         raise RunPackError(f"{folder} cannot be made a folder ({error.strerror}): choose another place") from error
 
 
-def verify(folder: Path) -> list[str]:
+def verify(folder: Path, others: Mapping[str, PackKind] = NO_OTHERS) -> list[str]:
     """Computes the results of a pack again, and returns a sentence for each difference; an empty list if there is none.
 
-    Raises RunPackError if the folder is not a complete run pack.
+    `others` are kinds of packs that `sage bench` does not write. Raises RunPackError if the folder is not a complete run
+    pack.
     """
-    manifest = read_manifest(folder)
+    manifest = read_manifest(folder, others)
     damaged = [
         f"{name}: changed since the pack was written"
         for name, expected in manifest["artefacts"].items()
@@ -96,26 +126,23 @@ def verify(folder: Path) -> list[str]:
     if not table.startswith(BUNDLED) and not Path(table).is_file():
         return [f"data: {table} is not there: bring the table back, then verify"]
     stored = json.loads(read_text(folder / RESULTS))
-    again, seeds, sha256 = recomputed(folder, manifest)
+    kind = others.get(manifest["kind"], PackKind(run_again, headline))
+    again, seeds, sha256 = kind.run_again(folder, manifest)
     found = differences(stored, json.loads(json.dumps(again)), "results")
     if seeds != manifest["seeds"] or manifest["data"]["sha256"] != sha256:
         found.append("manifest: seeds or data are not those of the results")
-    found += differences(manifest["metrics"], headline(again), "manifest metrics")
+    found += differences(manifest["metrics"], kind.headline(again), "manifest metrics")
     if found and manifest["code"]["sha256"] != code_sha256():
         found.append(f"the code is not the one of the pack (version {manifest['code']['version']})")
     return found
 
 
-def recomputed(folder: Path, manifest: dict) -> tuple[dict, list[int], str]:
+def run_again(folder: Path, manifest: dict) -> tuple[dict, list[int], str]:
     """Returns the results computed again, their seeds, and the hash of the table as it is now."""
     if manifest["kind"] == SIMULATOR:
-        from sage.benchmarks.simulator_pack import run_again  # needs PyTorch
+        from sage.benchmarks import simulator_pack  # needs PyTorch
 
-        return run_again(folder, manifest)
-    if manifest["kind"] == LIVE:
-        from sage.benchmarks.live_pack import run_again  # needs the client of upstreams
-
-        return run_again(folder)
+        return simulator_pack.run_again(folder, manifest)
     suite = parse_suite(read_text(folder / SUITE), str(folder / SUITE))
     checkpoint = folder / CHECKPOINT if CHECKPOINT in manifest["artefacts"] else None
     place = manifest["data"]["table"]
@@ -123,7 +150,31 @@ def recomputed(folder: Path, manifest: dict) -> tuple[dict, list[int], str]:
     return again, list(suite.seeds), again["table"]["sha256"]
 
 
-def read_manifest(folder: Path) -> dict:
+def format_differences(folder: Path, found: list[str]) -> str:
+    """Returns what `verify` found as lines, the verdict last."""
+    verdict = "does not hold" if found else "recomputed, and every number is the same"
+    return "\n".join([*found, f"{folder}: {verdict}"])
+
+
+def read_manifest(folder: Path, others: Mapping[str, PackKind] = NO_OTHERS) -> dict:
+    """Returns the manifest of a pack; raises RunPackError if it is none of `sage bench` or of one of `others`."""
+    path, manifest = folder / MANIFEST, parse_manifest(folder)
+    fields = ("format", "code", "data", "seeds", "kind", "artefacts", "metrics")
+    missing = [name for name in fields if name not in manifest]
+    if missing or manifest["format"] != FORMAT:
+        what = f"{missing[0]!r} is missing" if missing else f"format {manifest['format']!r} is not {FORMAT}"
+        raise RunPackError(f"{path}: {what}: make the pack again")
+    check_shape(manifest, path, others)
+    return manifest
+
+
+def kind_of(folder: Path) -> str:
+    """Returns the kind that the manifest of a pack names, known or not."""
+    return str(parse_manifest(folder).get("kind"))
+
+
+def parse_manifest(folder: Path) -> dict:
+    """Returns the fields of the manifest as they stand there, or none if it is no mapping."""
     path = folder / MANIFEST
     if not path.is_file():
         raise RunPackError(
@@ -133,23 +184,15 @@ def read_manifest(folder: Path) -> dict:
         manifest = json.loads(read_text(path))
     except (json.JSONDecodeError, RecursionError) as error:
         raise RunPackError(f"{path}: not whole JSON ({error}): make the pack again") from error
-    fields = ("format", "code", "data", "seeds", "kind", "artefacts", "metrics")
-    missing = [name for name in fields if not isinstance(manifest, dict) or name not in manifest]
-    if missing or manifest["format"] != FORMAT:
-        what = f"{missing[0]!r} is missing" if missing else f"format {manifest['format']!r} is not {FORMAT}"
-        raise RunPackError(f"{path}: {what}: make the pack again")
-    check_shape(manifest, path)
-    return manifest
+    return manifest if isinstance(manifest, dict) else {}
 
 
-def check_shape(manifest: dict, path: Path) -> None:
+def check_shape(manifest: dict, path: Path, others: Mapping[str, PackKind]) -> None:
     types = {"code": dict, "data": dict, "artefacts": dict, "metrics": dict, "seeds": list}
     wrong = [name for name, kind in types.items() if not isinstance(manifest[name], kind)]
-    wrong += [] if manifest["kind"] in (*KINDS, SIMULATOR, LIVE) else ["kind"]
+    wrong += [] if manifest["kind"] in (*KINDS, SIMULATOR, *others) else ["kind"]
     whole = wrong or (
-        RESULTS in manifest["artefacts"]
-        if manifest["kind"] in (SIMULATOR, LIVE)
-        else set(manifest["artefacts"]) in WHOLE
+        set(manifest["artefacts"]) in WHOLE if manifest["kind"] in KINDS else RESULTS in manifest["artefacts"]
     )
     wrong += [] if whole else ["artefacts"]
     wrong += [] if wrong or {"table", "sha256"} <= set(manifest["data"]) else ["data"]
@@ -179,14 +222,9 @@ def headline(results: dict) -> dict:
     """Returns the numbers of results that the manifest repeats: by row, or the difference and its interval."""
     if results["kind"] == SIMULATOR:
         return {name: row["normalised"] for name, row in results["rows"].items()}
-    if results["kind"] == LIVE:
-        parts = results["comparison"]
-        return {name: {key: parts[name][key] for key in ("difference", "interval")} for name in ("quality", "cost_usd")}
     if results["kind"] == "compare_policy":
         found = results["comparison"]
         return {"difference": found["difference"], "interval_of_first_split": found["interval_of_first_split"]}
-    if results["kind"] == "ablations":
-        return {f"{row['factor']}: {row['level']}": row["difference"] for row in results["ablations"]}
     return {
         name: {"quality": row["quality"], "cost_usd": row["cost_usd"]} for name, row in results["baselines"].items()
     }

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sage.benchmarks.ablations import format_ablations, run_ablations
 from sage.benchmarks.baselines import Baseline, Task, all_baselines, best_single, oracle, static
 from sage.benchmarks.cascades import cascade_row, serve
 from sage.benchmarks.suite import Suite, read_suite
@@ -23,14 +22,14 @@ from sage.policies.learned_policy import LearnedPolicy, was_seen
 from sage.policies.policy import select_rows
 from sage.policies.serving import GuardRules, serving_distribution
 from sage.proof.cascade_evaluation import price_of
-from sage.rl.cascades.cascade_replay import SimulatedVerifier
+from sage.rl.cascades.simulated_verifier import SimulatedVerifier
 from sage.rl.category_table import table_from_outcomes
 from sage.rl.logging_policies import PreferenceOrder
 
 FLOOR = GuardLimits().confidence_floor
 NORMAL_95 = 1.959964
 VERIFIERS = (SimulatedVerifier(0.95, 0.10), SimulatedVerifier(0.80, 0.30))  # a project's tests at best, and a judge
-KINDS = ("baselines", "compare_policy", "ablations")
+KINDS = ("baselines", "compare_policy")
 COLUMNS = (("quality", 7, 4), ("cost_usd", 8, 5), ("reward", 7, 4), ("gap_closed", 10, 3), ("over_mixing_line", 9, 4))
 
 
@@ -55,24 +54,27 @@ def run_suite(
 ) -> dict:
     """The results of a suite, ready for JSON; the same file gives the same numbers. `table_path`: where it is by now.
 
-    `kind`: every baseline, 'compare_policy' for the learned policy against the static table, or 'ablations'.
+    `kind`: every baseline, or 'compare_policy' for the learned policy against the static table.
     """
+    head, tasks = open_suite(path, kind, table_path)
+    if kind == "compare_policy":
+        return head | {"comparison": compare(tasks, checkpoint)}
+    rows = {name: measure(tasks, choose) for name, choose in all_baselines(tasks[0].train.models).items()}
+    return head | {"baselines": rows | cascade_rows(tasks)}
+
+
+def open_suite(path: Path | None, kind: str, table_path: str | None = None) -> tuple[dict, list[Task]]:
+    """Returns the facts that all results of a suite begin with, and its splits."""
     suite, _ = read_suite(path)
     table = suite.open_table(table_path)
-    results: dict = {
+    head: dict = {
         "suite": asdict(suite) | {"seeds": list(suite.seeds), "models": list(suite.models)},
         "table": table.description() | {"sha256": table.sha256, "tasks": len(table)},
         "data_source": table.data_source,
         "evidence": table.data_source != "synthetic",
         "kind": kind,
     }
-    tasks = [split(table, suite, seed) for seed in suite.seeds]
-    if kind == "compare_policy":
-        return results | {"comparison": compare(tasks, checkpoint)}
-    if kind == "ablations":
-        return results | {"ablations": run_ablations(tasks)}
-    rows = {name: measure(tasks, choose) for name, choose in all_baselines(table.models).items()}
-    return results | {"baselines": rows | cascade_rows(tasks)}
+    return head, [split(table, suite, seed) for seed in suite.seeds]
 
 
 def split(table: OutcomeTable, suite: Suite, seed: int) -> Task:
@@ -237,8 +239,7 @@ def number(value: float | np.floating) -> float | None:
 
 def format_results(results: dict) -> str:
     """A table for people."""
-    label = "" if results["evidence"] else "  SYNTHETIC: shows how it works, proves nothing"
-    head = f"{results['suite']['name']}: {results['table']['tasks']} tasks, {results['data_source']}{label}"
+    head = title_of(results)
     if results["kind"] == "compare_policy":
         found = results["comparison"]
         low, high = found["interval_of_first_split"]
@@ -247,8 +248,6 @@ def format_results(results: dict) -> str:
             f"{head}\n{found['policy']} minus {found['against']}: {found['difference']:+.4f} {found['reward_version']} "
             f"(first split: {low:+.4f} to {high:+.4f}), acts on {acting:.0%} of the tasks"
         )
-    if results["kind"] == "ablations":
-        return f"{head}\n{format_ablations(results['ablations'])}"
     name_width = max(len(name) for name in results["baselines"])
     lines = [head, f"{'':{name_width}}  quality  cost USD   reward  gap closed  over line"]
     for name, row in results["baselines"].items():
@@ -257,3 +256,9 @@ def format_results(results: dict) -> str:
         ]
         lines.append("  ".join([name.ljust(name_width), *cells]))
     return "\n".join(lines)
+
+
+def title_of(results: dict) -> str:
+    """Returns the line that a table of results begins with: the suite, its tasks, and whether they are evidence."""
+    label = "" if results["evidence"] else "  SYNTHETIC: shows how it works, proves nothing"
+    return f"{results['suite']['name']}: {results['table']['tasks']} tasks, {results['data_source']}{label}"

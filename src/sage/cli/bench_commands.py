@@ -14,7 +14,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     bench.add_argument("--out", type=Path, help="write the results here as JSON")
     bench.add_argument("--suite", type=Path, help="a YAML file; default: the bundled synthetic one")
     bench.add_argument("--compare-policy", action="store_true", help="the learned policy against the static table only")
-    bench.add_argument("--ablations", action="store_true", help="what each part of the method is worth, one at a time")
+    bench.add_argument("--ablations", action="store_true", help="now benchmarks/sage/ablations.py, which this runs")
     bench.add_argument(
         "--checkpoint",
         type=Path,
@@ -23,9 +23,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     bench.add_argument(
         "--run-pack-dir", type=Path, metavar="DIR", help="write results and a manifest that `verify` checks"
     )
-    bench.add_argument(
-        "--live", action="store_true", help="compare: real models answer every task twice, policy off and on"
-    )
+    bench.add_argument("--live", action="store_true", help="compare: now benchmarks/sage/live.py, which this runs")
     bench.add_argument(
         "--models", type=Path, default=Path("models.yaml"), help="live: the table (default: models.yaml)"
     )
@@ -46,34 +44,23 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 
 
 def run_bench(arguments: argparse.Namespace) -> int:
-    from sage.benchmarks.run_pack import verify, write_pack
+    from sage.benchmarks.run_pack import write_pack
     from sage.benchmarks.runner import format_results, run_suite
     from sage.files import write_json
 
     if arguments.action == "verify":
-        if arguments.directory is None:
-            raise ValueError("give the run pack: sage bench verify DIR")
-        differences = verify(arguments.directory)
-        for difference in differences:
-            print(difference)
-        print(
-            f"{arguments.directory}: "
-            + ("does not hold" if differences else "recomputed, and every number is the same")
-        )
-        return 1 if differences else 0
+        return verify_pack(arguments.directory)
     if arguments.directory is not None:
         raise ValueError(
             f"{arguments.directory}: a folder is for `sage bench verify DIR`; to write one use --run-pack-dir"
         )
     if arguments.checkpoint is not None and not arguments.compare_policy:
         raise ValueError("--checkpoint is for --compare-policy")
-    if arguments.live:
-        return compare_live(arguments)
-    if arguments.compare_policy and arguments.ablations:
-        raise ValueError("--compare-policy and --ablations are two different tables: ask for one")
+    if arguments.live or arguments.ablations:
+        return run_experiment(arguments)
     if arguments.checkpoint is not None and arguments.checkpoint.is_dir():
         return compare_in_simulator(arguments)
-    kind = "compare_policy" if arguments.compare_policy else "ablations" if arguments.ablations else "baselines"
+    kind = "compare_policy" if arguments.compare_policy else "baselines"
     results = run_suite(arguments.suite, kind=kind, checkpoint=arguments.checkpoint)
     if arguments.run_pack_dir:
         write_pack(arguments.run_pack_dir, results, arguments.suite, arguments.checkpoint)
@@ -83,33 +70,39 @@ def run_bench(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def compare_live(arguments: argparse.Namespace) -> int:
-    """The policy against the static table, on answers of real models."""
-    from importlib.util import find_spec
+def verify_pack(folder: Path | None) -> int:
+    """A run pack, computed again by the program that made it."""
+    from sage.benchmarks.experiments import PROGRAMS, run_program
+    from sage.benchmarks.run_pack import format_differences, kind_of, verify
 
-    if (
+    if folder is None:
+        raise ValueError("give the run pack: sage bench verify DIR")
+    if (kind := kind_of(folder)) in PROGRAMS:
+        return run_program(kind, ["--verify", str(folder)])
+    differences = verify(folder)
+    print(format_differences(folder, differences))
+    return 1 if differences else 0
+
+
+def run_experiment(arguments: argparse.Namespace) -> int:
+    """The program of a checkout that `--ablations` and `--live` stand for."""
+    from sage.benchmarks.experiments import program_of, run_program
+
+    if arguments.live and (
         not arguments.compare_policy
         or arguments.checkpoint is None
         or arguments.ablations
         or arguments.suite is not None
     ):
         raise ValueError("--live is for `sage bench --compare-policy --live --checkpoint POLICY`, on its own tasks")
-    if find_spec("aiohttp") is None:
-        raise ValueError("--live needs aiohttp: pip install 'rl-training[serve]'")
-    from sage.benchmarks.live import LiveSuite, format_live, run_live
-    from sage.benchmarks.live_pack import write_live_pack
-    from sage.files import write_json
-
-    names = ("models", "db", "checkpoint", "tasks", "seed")
-    suite = LiveSuite(**{name: getattr(arguments, name) for name in names})
-    results, pairs = run_live(suite, lambda done: print(f"\r{done} of {suite.tasks} tasks", end="", file=sys.stderr))
-    print(file=sys.stderr)
-    if arguments.run_pack_dir:
-        write_live_pack(arguments.run_pack_dir, suite, results, pairs)
-    if arguments.out:
-        write_json(arguments.out, results)
-    print(format_live(results))
-    return 0
+    if arguments.ablations and arguments.compare_policy:
+        raise ValueError("--compare-policy and --ablations are two different tables: ask for one")
+    kind = "live" if arguments.live else "ablations"
+    names = ("checkpoint", "models", "db", "tasks", "seed") if arguments.live else ("suite",)
+    given = {name: getattr(arguments, name) for name in (*names, "out", "run_pack_dir")}
+    words = [f"--{name.replace('_', '-')}={value}" for name, value in given.items() if value is not None]
+    print(f"--{kind} runs {program_of(kind)}, which you can also call yourself", file=sys.stderr)
+    return run_program(kind, words)
 
 
 def compare_in_simulator(arguments: argparse.Namespace) -> int:

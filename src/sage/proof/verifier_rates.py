@@ -17,7 +17,7 @@ import numpy as np
 from sage.evidence.cascades.cascade_export import Rows, quality_of, why_left_out
 from sage.log.cascade_steps import STOP, taken
 from sage.log.joining import attempt_of
-from sage.rl.cascades.cascade_replay import RIGHT
+from sage.rl.cascades.simulated_verifier import RIGHT
 
 ALL = "all"
 Z = 1.959963984540054  # of 95 % intervals

@@ -5,19 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import ablation_setups
+import ablations
 import numpy as np
 import pytest
+from ablation_setups import LEVELS, PACKS, Setup, measure_setup, run_ablations, serve
 
-from sage.benchmarks import ablations
-from sage.benchmarks.ablations import LEVELS, Setup, measure_setup, run_ablations, serve
 from sage.benchmarks.baselines import Task
-from sage.benchmarks.run_pack import RESULTS, verify, write_pack
-from sage.benchmarks.runner import run_suite, split
+from sage.benchmarks.run_pack import RESULTS, verify
+from sage.benchmarks.runner import split
 from sage.benchmarks.suite import Suite
+from sage.cli import main
 from sage.files import read_text, write_text
 from sage.outcomes.synthetic import synthetic_table
 from sage.policies.plausible import PlausibleModels
-from sage.rl.cascades.cascade_replay import SimulatedVerifier
+from sage.rl.cascades.simulated_verifier import SimulatedVerifier
 from sage.rl.logging_policies import Exploring, PreferenceOrder
 
 SUITE = Suite(name="s", table="", static="medium")
@@ -26,8 +28,8 @@ PERFECT = SimulatedVerifier(1.0, 0.0)
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ablations, "LOGGED", 500)
-    monkeypatch.setattr(ablations, "EPISODES", 500)
+    monkeypatch.setattr(ablation_setups, "LOGGED", 500)
+    monkeypatch.setattr(ablation_setups, "EPISODES", 500)
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +39,7 @@ def task() -> Task:
 
 
 def test_a_perfect_verifier_stops_at_the_first_right_answer(task: Task) -> None:
-    ladder = [task.train.models.index(model) for model in ablations.ladder(task, PERFECT).ladder]
+    ladder = [task.train.models.index(model) for model in ablation_setups.ladder(task, PERFECT).ladder]
     right, cost = task.held_out.score[:, ladder] == 1, task.held_out.cost_usd[:, ladder].cumsum(axis=1)
     attempts = np.where(right.any(axis=1), right.argmax(axis=1), len(ladder) - 1)
     served = serve(task, Setup(cascade="ladder", verifier=PERFECT))
@@ -67,7 +69,7 @@ def test_known_rates_give_the_best_stopping_on_the_tasks_that_it_was_found_on(ta
     value = {}
     for cascade in ("ladder", "learned", "known rates"):
         served = serve(same, Setup(cascade=cascade))
-        value[cascade] = (served.quality - ablations.PRICE * served.cost_usd).mean()
+        value[cascade] = (served.quality - ablation_setups.PRICE * served.cost_usd).mean()
     assert value["known rates"] >= max(value.values()) - 1e-12
 
 
@@ -83,8 +85,8 @@ def test_models_with_gaps_are_left_out(task: Task) -> None:
     cost = task.train.cost_usd.copy()
     cost[3, task.train.models.index("small")] = np.nan
     gap = task._replace(train=replace(task.train, cost_usd=cost))
-    assert ablations.with_complete_models(gap).held_out.models == ("medium", "large")
-    assert ablations.with_complete_models(task).train.models == task.train.models
+    assert ablation_setups.with_complete_models(gap).held_out.models == ("medium", "large")
+    assert ablation_setups.with_complete_models(task).train.models == task.train.models
 
 
 def test_a_table_without_costs_has_no_cascade(task: Task) -> None:
@@ -93,12 +95,13 @@ def test_a_table_without_costs_has_no_cascade(task: Task) -> None:
     assert {row["factor"] for row in run_ablations([blind])} == {f for f in LEVELS if "verifier" not in f}
 
 
-def test_a_run_pack_recomputes_them(tmp_path: Path, task: Task) -> None:
+def test_a_run_pack_recomputes_them(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     synthetic_table(200, roles=("coder",), seed=3).save(tmp_path / "table.npz")
     suite = tmp_path / "suite.yaml"
     suite.write_text(f"name: small\ntable: {tmp_path / 'table.npz'}\nstatic: medium\nseeds: [0]\n")
-    write_pack(tmp_path / "pack", run_suite(suite, kind="ablations"), suite, None)
-    assert verify(tmp_path / "pack") == []
+    assert ablations.main(["--suite", str(suite), "--run-pack-dir", str(tmp_path / "pack")]) == 0
+    assert verify(tmp_path / "pack", PACKS) == []
     path = tmp_path / "pack" / RESULTS
     write_text(path, read_text(path).replace('"as_shipped": true', '"as_shipped": false', 1))
-    assert verify(tmp_path / "pack") == [f"{RESULTS}: changed since the pack was written"]
+    assert main(["bench", "verify", str(tmp_path / "pack")]) == 1  # which hands it on to the program
+    assert f"{RESULTS}: changed since the pack was written" in capfd.readouterr().out

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import live
 import numpy as np
 import pytest
+from short_tasks.generate import PYTHON, generate
 
-from sage.benchmarks.short_tasks.generate import PYTHON, generate
 from sage.cli import main
 from sage.log.decision_log import DecisionLog
 from sage.log.records import Request
@@ -19,7 +20,7 @@ from tests.sage.agent.models import LARGE_USD, SMALL_USD, completion, serving
 from tests.sage.serve.scripted import Asked, Reply, Upstream, whole
 
 TASKS = 12
-COMMAND = ["bench", "--compare-policy", "--live", "--checkpoint", "policy.bin", "--tasks", str(TASKS)]
+COMMAND = ["--checkpoint", "policy.bin", "--tasks", str(TASKS)]
 QUESTIONS = {task.prompt: task for task in generate(0)}
 
 
@@ -37,7 +38,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """With a policy that has learned to ask the large model for every question."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("UP_KEY", "k")
-    monkeypatch.setattr("sage.benchmarks.live.verdict", without_sandbox)
+    monkeypatch.setattr("live_comparison.verdict", without_sandbox)
     categories = sorted({task.category for task in QUESTIONS.values()} - {PYTHON})
     seen = [Request(role="planner", category=name, task_id=f"{name}-{i}") for name in categories for i in range(40)]
     rewards = np.tile([0.0, 1.0], (len(seen), 1))
@@ -46,16 +47,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def without_sandbox(task, text):
-    from sage.benchmarks.short_tasks.checking import VERIFIERS, opinion
+    from short_tasks.checking import VERIFIERS, opinion
 
     return opinion(False) if task.category == PYTHON else VERIFIERS[task.verifier](text, task.expected)
 
 
-def test_both_sides_are_asked_logged_and_compared(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_both_sides_are_asked_logged_and_compared(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     upstream = Upstream(by_strength)
     with serving(folder, upstream):
-        assert main([*COMMAND, "--run-pack-dir", "pack", "--out", "results.json"]) == 0
-    shown = capsys.readouterr().out
+        assert live.main([*COMMAND, "--run-pack-dir", "pack", "--out", "results.json"]) == 0
+    shown = capfd.readouterr().out
     assert "policy off" in shown
     assert "SAGE_RL_FORCE=1 lets it serve" in shown  # the gate has not seen this policy
     results = json.loads(Path("results.json").read_text())
@@ -79,30 +80,42 @@ def test_both_sides_are_asked_logged_and_compared(folder: Path, capsys: pytest.C
             assert (decision.task_id, decision.model) == (pair["task"], pair[side]["model"])
             assert (outcome.quality, outcome.cost_usd) == (pair[side]["quality"], pair[side]["cost_usd"])
 
-    assert main(["bench", "verify", "pack"]) == 0
+    assert live.main(["--verify", "pack"]) == 0
     pairs[0]["off"]["quality"] = 1.0
     Path("pack/pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
     assert main(["bench", "verify", "pack"]) == 1
-    assert "pairs.jsonl: changed since the pack was written" in capsys.readouterr().out
+    assert "pairs.jsonl: changed since the pack was written" in capfd.readouterr().out  # of the program that it runs
 
 
 def test_an_upstream_that_fails_is_a_wrong_answer_that_cost_nothing(folder: Path) -> None:
     with serving(folder, Upstream(lambda _: whole({"error": {"message": "down"}}, 503))):
-        assert main([*COMMAND, "--tasks", "2", "--out", "results.json"]) == 0
+        assert live.main([*COMMAND, "--tasks", "2", "--out", "results.json"]) == 0
     comparison = json.loads(Path("results.json").read_text())["comparison"]
     assert (comparison["quality"]["on"], comparison["cost_usd"]["on"]) == (0.0, 0.0)
+
+
+BENCH = ["bench", "--compare-policy", "--live"]  # which runs the program of the checkout
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
         (["bench", "--live"], "--live is for `sage bench --compare-policy --live --checkpoint POLICY`"),
-        ([*COMMAND, "--tasks", "1"], "--tasks 1 must be 2 to 1030"),
-        ([*COMMAND, "--suite", "x.yaml"], "on its own tasks"),
+        ([*BENCH, "--checkpoint", "policy.bin", "--tasks", "1"], "--tasks 1 must be 2 to 1030"),
+        ([*BENCH, "--checkpoint", "policy.bin", "--suite", "x.yaml"], "on its own tasks"),
     ],
 )
 def test_what_cannot_be_compared(
-    folder: Path, capsys: pytest.CaptureFixture[str], words: list[str], sentence: str
+    folder: Path, capfd: pytest.CaptureFixture[str], words: list[str], sentence: str
 ) -> None:
     assert main(words) == 2
-    assert sentence in capsys.readouterr().err
+    assert sentence in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["--ablations"], ["--compare-policy", "--live", "--checkpoint", "policy.bin"]])
+def test_without_a_checkout_bench_says_where_an_experiment_is(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    monkeypatch.setattr("sage.benchmarks.experiments.FOLDER", folder)
+    assert main(["bench", *words]) == 2
+    assert "which only a checkout of the repository has" in capsys.readouterr().err

@@ -6,12 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
+from cascade_replay import replay_cascade
 
 from sage.cli.main import main
 from sage.evidence.objective import weighted
 from sage.policies.cascades.cascade_ladder import ExploringCascade, LadderCascade
 from sage.proof.gate_record import why_not_promoted
-from sage.rl.cascades.cascade_replay import SimulatedVerifier, replay_cascade
+from sage.rl.cascades.simulated_verifier import SimulatedVerifier
 from tests.sage.evidence.cascades.test_cascade_data import small_table
 
 

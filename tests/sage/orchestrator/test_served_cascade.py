@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from cascade_replay import replay_cascade
 
 from sage import Router
 from sage.files import sha256_of
@@ -16,7 +17,7 @@ from sage.policies.cascades.cascade_ladder import ExploringCascade, LadderCascad
 from sage.policies.checkpoint import save_policy
 from sage.proof.gate_record import GateRecord, record_path
 from sage.rl.cascades.cascade_learning import learn_fitted_q
-from sage.rl.cascades.cascade_replay import SimulatedVerifier, replay_cascade
+from sage.rl.cascades.simulated_verifier import SimulatedVerifier
 from tests.sage.evidence.cascades.test_cascade_data import small_table
 
 TABLE = """

@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from cascade_replay import replay_cascade
 
 import sage
 from sage.cli import main
@@ -17,7 +18,7 @@ from sage.pipeline.choices import INTERVALS
 from sage.policies.cascades.cascade_ladder import ExploringCascade, LadderCascade
 from sage.proof.gate_record import records_of, why_not_promoted
 from sage.proof.look_ledger import enter_look
-from sage.rl.cascades.cascade_replay import SimulatedVerifier, replay_cascade
+from sage.rl.cascades.simulated_verifier import SimulatedVerifier
 from sage.rl.replay import append_to_log
 from tests.sage.evidence.cascades.test_cascade_data import small_table
 from tests.sage.rl.made_logs import made_log

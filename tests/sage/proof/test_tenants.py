@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cascade_replay import replay_cascade
 
 from sage.cli import main
 from sage.evidence.cascades.cascade_data import CascadeData
@@ -22,8 +23,8 @@ from sage.policies.cascades.cascade_ladder import ExploringCascade, LadderCascad
 from sage.proof.cascade_evaluation import evaluate_cascade
 from sage.proof.evaluation import evaluate_offline
 from sage.proof.gate import GateVerdict, decide
-from sage.rl.cascades.cascade_replay import SimulatedVerifier, replay_cascade
 from sage.rl.cascades.cascade_selection import LEARNERS, choose_cascade
+from sage.rl.cascades.simulated_verifier import SimulatedVerifier
 from sage.rl.category_table import learn_table
 from tests.sage.evidence.cascades.test_cascade_data import small_table
 from tests.sage.examples import decision, outcome

@@ -14,7 +14,7 @@ from sage.policies.cascades.cascade_policy import ACCEPTED, REJECTED
 from sage.policies.cascades.learned_cascade import LearnedCascade
 from sage.policies.cells import Cells
 from sage.policies.learned_policy import Training
-from sage.rl.cascades.cascade_replay import RIGHT, SimulatedVerifier
+from sage.rl.cascades.simulated_verifier import RIGHT, SimulatedVerifier
 
 History = tuple[tuple[int, bool], ...]
 """Models in the order of their attempts, each with whether the verifier accepted it."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from short_tasks.checking import VERIFIERS
 
-from sage.benchmarks.short_tasks.checking import VERIFIERS
 from sage.sandbox import SandboxError, choose
 from sage.verifiers.sandboxed import SandboxTests
 from tests import needs

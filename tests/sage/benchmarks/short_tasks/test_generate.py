@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 
-from sage.benchmarks.short_tasks.generate import CATEGORIES, FUNCTIONS, PYTHON, QUESTIONS_EACH, fingerprint, generate
+from short_tasks.generate import CATEGORIES, FUNCTIONS, PYTHON, QUESTIONS_EACH, fingerprint, generate
 
 SEED_0 = "aeb1406b81badd624666e30f9d076c98a634b24aee8221f6168f7e3408d414a6"  # recorded outcomes are of these bytes
 

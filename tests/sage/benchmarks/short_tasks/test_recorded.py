@@ -6,8 +6,8 @@ import gzip
 import json
 from pathlib import Path
 
-from sage.benchmarks.short_tasks.checking import verdict
-from sage.benchmarks.short_tasks.generate import PYTHON, generate
+from short_tasks.checking import verdict
+from short_tasks.generate import PYTHON, generate
 
 ANSWERS = Path(__file__).parents[4] / "benchmarks" / "sage" / "results" / "local_matrix" / "answers.jsonl.gz"
 

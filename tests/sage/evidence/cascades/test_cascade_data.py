@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cascade_replay import replay_cascade
 
 from sage.evidence.cascades.cascade_data import CascadeData
 from sage.evidence.cascades.cascade_records import CascadeEpisode, CascadeStep
@@ -14,7 +15,7 @@ from sage.log.records import RecordError
 from sage.outcomes.table import OutcomeTable
 from sage.policies.cascades.cascade_ladder import ExploringCascade, LadderCascade
 from sage.policies.cascades.cascade_policy import taken_column
-from sage.rl.cascades.cascade_replay import SimulatedVerifier, replay_cascade
+from sage.rl.cascades.simulated_verifier import SimulatedVerifier
 
 
 def small_table(num_tasks: int = 200, seed: int = 0, prefix: str = "t") -> OutcomeTable:

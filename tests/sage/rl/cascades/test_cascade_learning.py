@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from cascade_replay import replay_cascade
 
 from sage.evidence.cascades.cascade_data import CascadeData
 from sage.evidence.objective import Objective
@@ -18,9 +19,9 @@ from sage.proof.cascade_evaluation import evaluate_cascade
 from sage.proof.gate import decide
 from sage.rl.cascades.cascade_estimates import incumbent_target, target_of
 from sage.rl.cascades.cascade_learning import learn_fitted_q
-from sage.rl.cascades.cascade_replay import SimulatedVerifier, replay_cascade
 from sage.rl.cascades.cascade_selection import LEARNERS, choose_cascade, copy_incumbent, learn_within
 from sage.rl.cascades.cascade_stopping import as_cascade, solve, types_of
+from sage.rl.cascades.simulated_verifier import SimulatedVerifier
 from tests.sage.evidence.cascades.test_cascade_data import small_table
 
 VERIFIER, PRICE = SimulatedVerifier(0.95, 0.1), 0.6

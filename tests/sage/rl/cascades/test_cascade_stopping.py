@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from cascade_replay import replay_cascade
 
 from sage.policies.learned_policy import Training
-from sage.rl.cascades.cascade_replay import SimulatedVerifier, replay_cascade
 from sage.rl.cascades.cascade_stopping import History, TaskTypes, as_cascade, follow, solve, taken_quality, types_of
+from sage.rl.cascades.simulated_verifier import SimulatedVerifier
 from tests.sage.evidence.cascades.test_cascade_data import small_table
 
 TRAINING = Training("optimal_stopping", "", "replay", "quality", 0, 0)

@@ -6,9 +6,9 @@ from bisect import bisect_left, bisect_right
 from itertools import combinations, groupby, pairwise
 from random import Random
 
-from sage.benchmarks.short_tasks.function import Function, integers, variants
-from sage.benchmarks.short_tasks.list_functions import matrix
-from sage.benchmarks.short_tasks.list_solutions import Matrix, alive_next, increasing_length, trapped
+from short_tasks.function import Function, integers, variants
+from short_tasks.list_functions import matrix
+from short_tasks.list_solutions import Matrix, alive_next, increasing_length, trapped
 
 
 def square(random: Random) -> tuple[Matrix]:

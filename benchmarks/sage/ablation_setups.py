@@ -7,12 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from cascade_replay import replay_cascade
 
+from sage.benchmarks import runner
 from sage.benchmarks.baselines import Task, static
 from sage.benchmarks.cascades import cascade_row, choose_pool, expected_of
+from sage.benchmarks.run_pack import SUITE, PackKind
+from sage.benchmarks.suite import read_suite
 from sage.evidence.reward import RewardWeights, composite_reward
 from sage.orchestrator.models_file import GuardLimits
 from sage.outcomes.table import OutcomeTable
@@ -22,7 +27,7 @@ from sage.policies.learned_policy import LearnedPolicy
 from sage.policies.policy import Contexts, select_rows
 from sage.policies.serving import GuardRules, serving_distribution
 from sage.rl.cascades.cascade_learning import learn_fitted_q
-from sage.rl.cascades.cascade_replay import SimulatedVerifier, replay_cascade
+from sage.rl.cascades.simulated_verifier import SimulatedVerifier
 from sage.rl.category_table import learn_table
 from sage.rl.doubly_robust_learner import learn_doubly_robust
 from sage.rl.find_plausible import find_plausible
@@ -30,6 +35,7 @@ from sage.rl.logging_policies import Exploring, PreferenceOrder
 from sage.rl.replay import replay
 from sage.rl.train_text import learn_text
 
+KIND = "ablations"  # of the results
 LOGGED = 20_000  # decisions, or cascades, that are learned from
 EPISODES, EXPLORED = 10_000, 0.3  # of a ladder that a cascade is learned from, and its share of exploration
 NORMAL_95 = 1.959964
@@ -87,6 +93,26 @@ LEVELS: dict[str, dict[str, dict]] = {
     },
 }
 LEARNERS = {"train-table": learn_table, "train-dr": learn_doubly_robust, "train-text": learn_text}
+
+
+def run_suite(path: Path | None, table_path: str | None = None) -> dict:
+    """Returns the ablations on a suite, ready for JSON; the same file gives the same numbers.
+
+    None as `path` is the bundled suite; `table_path` tells where its table is by now.
+    """
+    head, tasks = runner.open_suite(path, KIND, table_path)
+    return head | {KIND: run_ablations(tasks)}
+
+
+def run_again(folder: Path, manifest: dict) -> tuple[dict, list[int], str]:
+    """Returns the results of a run pack computed again, their seeds, and the hash of the table as it is now."""
+    results = run_suite(folder / SUITE, manifest["data"]["table"])
+    return results, list(read_suite(folder / SUITE)[0].seeds), results["table"]["sha256"]
+
+
+def headline(results: dict) -> dict:
+    """Returns the difference from the static table by factor and level."""
+    return {f"{row['factor']}: {row['level']}": row["difference"] for row in results[KIND]}
 
 
 class SetupResult(NamedTuple):
@@ -170,10 +196,14 @@ def measure_setup(tasks: list[Task], setup: Setup) -> dict:
     }
 
 
-def format_ablations(rows: list[dict]) -> str:
+def format_results(results: dict) -> str:
     """Returns the rows as a text table; a star marks the setup that sage ships."""
+    rows = results[KIND]
     width = max(len(f"{row['factor']}: {row['level']}") for row in rows) + 2
-    lines = [f"{'':{width}}  quality  x cost  reward minus the static table's (first split)  changed"]
+    lines = [
+        runner.title_of(results),
+        f"{'':{width}}  quality  x cost  reward minus the static table's (first split)  changed",
+    ]
     for row in rows:
         name = f"{row['factor']}: {row['level']}{' *' if row['as_shipped'] else ''}"
         cost = "     -" if row["relative_cost"] is None else f"{row['relative_cost']:6.3f}"
@@ -262,3 +292,5 @@ CASCADES: dict[str, Callable[[Task, SimulatedVerifier], LadderCascade | LearnedC
     "learned": learned_from_ladder,
     "known rates": with_known_rates,
 }
+
+PACKS = {KIND: PackKind(run_again, headline)}

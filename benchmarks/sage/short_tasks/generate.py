@@ -8,12 +8,12 @@ import json
 from collections.abc import Sequence
 from random import Random
 
-from sage.benchmarks.short_tasks.list_functions import LIST_FUNCTIONS
-from sage.benchmarks.short_tasks.number_functions import NUMBER_FUNCTIONS
-from sage.benchmarks.short_tasks.puzzle_functions import PUZZLE_FUNCTIONS
-from sage.benchmarks.short_tasks.task import ShortTask
-from sage.benchmarks.short_tasks.text_functions import TEXT_FUNCTIONS
-from sage.benchmarks.short_tasks.text_tasks import QUESTIONS
+from short_tasks.list_functions import LIST_FUNCTIONS
+from short_tasks.number_functions import NUMBER_FUNCTIONS
+from short_tasks.puzzle_functions import PUZZLE_FUNCTIONS
+from short_tasks.task import ShortTask
+from short_tasks.text_functions import TEXT_FUNCTIONS
+from short_tasks.text_tasks import QUESTIONS
 
 PYTHON = "python"
 CATEGORIES = (*QUESTIONS, PYTHON)

@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable
 from typing import cast
 
-from sage.benchmarks.short_tasks.task import ShortTask
 from sage.verifiers.sandboxed import SandboxTests
 from sage.verifiers.verifier import Answer, Opinion
+from short_tasks.task import ShortTask
 
 FENCE = re.compile(r"\A```\w*\n(.*?)\n?```\Z", re.DOTALL)
 AROUND = "\"'`*"

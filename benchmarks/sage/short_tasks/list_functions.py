@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import accumulate, combinations
 from random import Random
 
-from sage.benchmarks.short_tasks.function import Function, integers, variants
-from sage.benchmarks.short_tasks.list_solutions import (
+from short_tasks.function import Function, integers, variants
+from short_tasks.list_solutions import (
     Matrix,
     best_sum,
     flat,

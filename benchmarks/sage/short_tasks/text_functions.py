@@ -6,8 +6,8 @@ import re
 from collections import Counter
 from random import Random
 
-from sage.benchmarks.short_tasks import text_solutions as ours
-from sage.benchmarks.short_tasks.function import Function, letters, variants
+from short_tasks import text_solutions as ours
+from short_tasks.function import Function, letters, variants
 
 WORDS = ("apple", "bee", "Cat", "delta", "echo", "Fox", "green", "hat", "Ink", "jump", "level", "noon", "river", "to")
 

@@ -1,4 +1,4 @@
-"""`sage bench --compare-policy --live`: real models answer each task twice, chosen by static table and by policy."""
+"""A live comparison: real models answer each task twice, chosen by static table and by policy."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from random import Random
 from typing import Literal, TypedDict, get_args
 
 import numpy as np
+from short_tasks.checking import verdict
+from short_tasks.generate import PYTHON, fingerprint, generate
+from short_tasks.task import ShortTask
 
 from sage.agent.opened_upstreams import open_upstreams
-from sage.benchmarks.run_pack import LIVE
 from sage.benchmarks.runner import NORMAL_95, BenchError, number
-from sage.benchmarks.short_tasks.checking import verdict
-from sage.benchmarks.short_tasks.generate import PYTHON, fingerprint, generate
-from sage.benchmarks.short_tasks.task import ShortTask
 from sage.log.records import Decision
 from sage.orchestrator.guard import Serving
 from sage.orchestrator.model_router import Router
@@ -33,6 +32,7 @@ from sage.upstream.dialects.dialect import dumps, texts_of
 from sage.upstream.forwarding import Call
 from sage.upstream.upstreams import CompleteAnswer, UpstreamError
 
+LIVE = "live"  # the kind of its results
 CHAT = Chat()
 SYSTEM = "Be brief."
 QUALITY = {"passed": 1.0, "failed": 0.0}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from sage.benchmarks.short_tasks.function import Function, integers, number, variants
+from short_tasks.function import Function, integers, number, variants
 
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 ROMAN = {1000: "M", 900: "CM", 500: "D", 400: "CD", 100: "C", 90: "XC", 50: "L", 40: "XL", 10: "X", 9: "IX", 5: "V"}
