@@ -20,8 +20,8 @@ SURFACE = {
     "rl_training": """import_sb3 A2C APPO AWAC Agent BC BCQ BEAR C51 CQL CalQL Callback CheckpointError ConfigError CrossQ DDPG
         DQN Dataset DiscreteBCQ DiscreteCQL DiscreteIQL DiscreteSAC DoubleDQN DuelingDQN EvalResult IMPALA IQL IQN
         NStepDQN NoisyDQN NonFiniteError PPO PQN PrioritizedDQN QRDQN REDQ RLPD RainbowDQN ReBRAC RecurrentPPO
-        RecordVideo RunConfig RunRecord SAC TD3 TD3BC TQC TRPO TrainResult load make_data make_data_like runs tune
-        write_hub_card write_report A2CConfig APPOConfig
+        RecordVideo RunComparison RunConfig RunRecord SAC TD3 TD3BC TQC TRPO TrainResult compare_runs load make_data
+        make_data_like remove_runs runs tune write_hub_card write_report A2CConfig APPOConfig
         AWACConfig
         BCConfig BCQConfig BEARConfig C51Config CQLConfig CalQLConfig CrossQConfig DDPGConfig DQNConfig
         DiscreteBCQConfig DiscreteCQLConfig DiscreteIQLConfig DiscreteSACConfig DoubleDQNConfig DuelingDQNConfig
@@ -78,8 +78,8 @@ SURFACE = {
         cross_fit_values fit_values step_sample_sizes worst_case_episodes""",
     "rl_training.config": """ConfigError RunConfig config_from_keywords copy_preset list_presets load_config_values
         preset_path register_algorithm""",
-    "rl_training.experiment": """Checkpoint CheckpointError RecordVideo RunDirectory RunRecord find_checkpoint load_checkpoint
-        runs save_checkpoint write_report""",
+    "rl_training.experiment": """Checkpoint CheckpointError RecordVideo RunComparison RunDirectory RunRecord compare_runs
+        find_checkpoint load_checkpoint remove_runs runs save_checkpoint write_report""",
     "rl_training.export": "About Exported FORMATS check_exported check_target export_policy",
     "rl_training.api": """A2C APPO AWAC Agent BC BCQ BEAR C51 CQL CalQL CrossQ DDPG DQN DiscreteBCQ DiscreteCQL
         DiscreteIQL DiscreteSAC DoubleDQN DuelingDQN IMPALA IQL IQN NStepDQN NoisyDQN PPO PQN PrioritizedDQN QRDQN REDQ

@@ -17,13 +17,16 @@ from rl_training.data import Dataset as Dataset
 from rl_training.runtime import EvalResult as EvalResult
 from rl_training.runtime import NonFiniteError as NonFiniteError
 from rl_training.experiment import RecordVideo as RecordVideo
+from rl_training.experiment import RunComparison as RunComparison
 from rl_training.config import RunConfig as RunConfig
 from rl_training.experiment import RunRecord as RunRecord
 from rl_training.api import TrainResult as TrainResult
+from rl_training.experiment import compare_runs as compare_runs
 from rl_training.api.sb3 import import_sb3 as import_sb3
 from rl_training.api import load as load
 from rl_training.api import make_data as make_data
 from rl_training.api import make_data_like as make_data_like
+from rl_training.experiment import remove_runs as remove_runs
 from rl_training.experiment import runs as runs
 from rl_training.tuning import tune as tune
 from rl_training.api import write_hub_card as write_hub_card
@@ -198,6 +201,7 @@ __all__ = [
     "RecordVideo",
     "RecurrentPPO",
     "RecurrentPPOConfig",
+    "RunComparison",
     "RunConfig",
     "RunRecord",
     "SAC",
@@ -213,10 +217,12 @@ __all__ = [
     "TrainResult",
     "VDN",
     "VDNConfig",
+    "compare_runs",
     "import_sb3",
     "load",
     "make_data",
     "make_data_like",
+    "remove_runs",
     "runs",
     "tune",
     "write_hub_card",

@@ -7,7 +7,7 @@ import json
 import shlex
 
 from rl_training.api.hub_card import hub_name, write_hub_card
-from rl_training.experiment.report import write_report
+from rl_training.experiment.report.page import write_report
 
 
 def report(options: argparse.Namespace) -> int:

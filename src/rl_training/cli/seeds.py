@@ -18,7 +18,7 @@ from rl_training.config.trust import Trust
 from rl_training.evaluation import bootstrap_interval, iqm
 from rl_training.experiment import RunDirectory
 from rl_training.experiment.curve import draw_seeds
-from rl_training.experiment.report import write_report
+from rl_training.experiment.report.page import write_report
 from rl_training.experiment.run_directory import result_of, write_atomically
 
 PLANNED = "seeds.json"  # the config of every seed that was asked for, so that those not begun can be started

@@ -59,9 +59,8 @@ class RunFields(Mapping[str, object]):
 
     @cached_property
     def small(self) -> dict[str, object]:
-        return {name: value for name, value in self.record.result.items() if not isinstance(value, dict)} | (
-            self.record.summary
-        )
+        result = {name: value for name, value in self.record.result.items() if not isinstance(value, dict)}
+        return self.record.summary | {name: value for name, value in result.items() if name not in self.record.summary}
 
     @cached_property
     def settings(self) -> dict[str, object]:

@@ -43,6 +43,7 @@ def write_run(
         "status": "finished",
         "reason": "budget",
         "algorithm": config["algorithm"]["name"],
+        "env_id": config["env"]["id"],
         "seed": seed,
         "total_timesteps": until,
         "offline_updates": 0,

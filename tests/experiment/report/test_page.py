@@ -8,8 +8,8 @@ import pytest
 
 from rl_training import ConfigError, file_lock
 from rl_training.evaluation import bootstrap_interval, iqm, probability_of_improvement
-from rl_training.experiment.report import write_report
 from rl_training.experiment.report.formatting import number
+from rl_training.experiment.report.page import write_report
 from rl_training.experiment.run_directory import held
 from tests import needs
 from tests.experiment.report.run_folders import config_of, evaluated, logged, write_run

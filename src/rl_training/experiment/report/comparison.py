@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from rl_training.evaluation import (
     performance_profile,
     probability_of_improvement,
 )
-from rl_training.experiment.report.groups import Group
+from rl_training.experiment.report.groups import Group, set_scores
 
 MOST_THRESHOLDS = 200
 MOST_PAIRS = 15  # of all pairs of six groups; with more groups each is compared with the best alone
@@ -40,6 +41,33 @@ class Pair(NamedTuple):
     better: Group
     other: Group
     improvement: Improvement
+
+
+class EnvComparison(NamedTuple):
+    """The groups of runs in one environment, with the statistics of their scores."""
+
+    env_id: str
+    score: str  # what it is
+    groups: list[tuple[Group, Summary | None]]  # None: none of its runs has a score
+    pairs: list[Pair]  # of groups with several runs
+    notes: list[str]  # sentences about runs that do not count, or not like the others
+
+    @property
+    def several(self) -> list[Group]:
+        """The groups with several scores: one run wins or loses against another, whatever the methods are worth."""
+        return [group for group, summary in self.groups if summary is not None and summary.count > 1]
+
+
+def compare_groups(groups: Sequence[Group]) -> Iterator[EnvComparison]:
+    """Yields a comparison of the groups in each environment, which gives every group its scores."""
+    by_env = defaultdict[str, list[Group]](list)
+    for group in groups:
+        by_env[group.env_id].append(group)
+    for env_id, same in by_env.items():
+        what, notes = set_scores(same)
+        found = [(group, summarise(group.scores) if group.scores else None) for group in same]
+        comparison = EnvComparison(env_id, what, found, [], notes)
+        yield comparison._replace(pairs=compare_pairs(comparison.several))
 
 
 def summarise(scores: Sequence[float]) -> Summary:

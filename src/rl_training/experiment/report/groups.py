@@ -8,12 +8,14 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from rl_training.config.presets import one_line
 from rl_training.config.score_protocol import unlike
 from rl_training.experiment.report.formatting import plural
 from rl_training.experiment.report.reported_run import LAST_EPISODES, SEED, ReportedRun
 
+T = TypeVar("T")
 NOT_COMPARED = (SEED, "about")  # settings in which runs of one group may differ, at any depth
 ABSENT = "\u2013"  # for a setting that a config does not have
 NUM_NAMED = 3  # settings at most in the name of a group
@@ -69,7 +71,8 @@ def key_of(run: ReportedRun) -> str:
     return json.dumps(compared(run.settings), sort_keys=True, default=str)
 
 
-def compared(settings: dict[str, object]) -> dict[str, object]:
+def compared(settings: dict[str, T]) -> dict[str, T]:
+    """Returns the settings, by path, in which the runs of one group are equal."""
     return {
         path: value for path, value in settings.items() if path not in NOT_COMPARED and not path.startswith("about.")
     }

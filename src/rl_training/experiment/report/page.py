@@ -15,7 +15,7 @@ from rl_training.core.arguments import ConfigError
 from rl_training.experiment import curve, run_record
 from rl_training.experiment.find_runs import find_runs
 from rl_training.experiment.html_page import Html, element, html_page
-from rl_training.experiment.report.comparison import compare_pairs, summarise
+from rl_training.experiment.report.comparison import compare_groups
 from rl_training.experiment.report.figures import (
     improvement_figure,
     learning_figure,
@@ -25,7 +25,7 @@ from rl_training.experiment.report.figures import (
     training_figures,
 )
 from rl_training.experiment.report.formatting import plural
-from rl_training.experiment.report.groups import Group, make_groups, set_scores
+from rl_training.experiment.report.groups import Group, make_groups
 from rl_training.experiment.report.reported_run import ReportedRun
 from rl_training.experiment.report.style import STYLE
 from rl_training.experiment.report.tables import results_table, runs_table, settings_part, versions_table
@@ -116,22 +116,17 @@ def title_of(groups: Sequence[Group]) -> str:
 
 
 def make_sections(groups: list[Group]) -> Iterator[Section]:
-    by_env = defaultdict[str, list[Group]](list)
-    for group in groups:
-        by_env[group.env_id].append(group)
     notes, comparisons, results = [], [], []
-    for env_id, same in by_env.items():
-        heading = [element("h3", env_id)] if len(by_env) > 1 else []
-        what, said = set_scores(same)
-        notes += said
-        summaries = [(group, summarise(group.scores) if group.scores else None) for group in same]
-        results += [*heading, results_table(summaries, what)]
-        scored = [(group, summary) for group, summary in summaries if summary is not None]
+    compared = list(compare_groups(groups))
+    for env in compared:
+        heading = [element("h3", env.env_id)] if len(compared) > 1 else []
+        notes += env.notes
+        results += [*heading, results_table(env.groups, env.score)]
+        scored = [(group, summary) for group, summary in env.groups if summary is not None]
         if len(scored) > 1:
-            comparisons += [*heading, score_figure(scored, what)]
-        several = [group for group, summary in scored if summary.count > 1]
-        if len(several) > 1:  # one run wins or loses against another, whatever the methods are worth
-            comparisons += [improvement_figure(compare_pairs(several)), profile_figure(several, what)]
+            comparisons += [*heading, score_figure(scored, env.score)]
+        if len(env.several) > 1:
+            comparisons += [improvement_figure(env.pairs), profile_figure(env.several, env.score)]
     yield Section("results", "Results", [*results, *notes_part(notes)])
     curves, training = curve_parts(groups)
     yield Section("curves", "Learning curves", curves)
