@@ -27,6 +27,7 @@ from tests.test_architecture import MAY_IMPORT
 
 EXECUTED = (  # the README is run by test_readme.py
     "docs/quickstart.md",
+    "docs/runs.md",
     "docs/coming-from-sb3.md",
     "docs/improve_an_sb3_policy.md",
     "docs/concepts.md",

@@ -29,6 +29,7 @@ COMMANDS = {  # module and function of each command; a module is imported when o
     "config": "config_commands.config",
     "data": "data_commands.data",
     "ope": "ope_command.ope",
+    "runs": "runs_command.list_or_change",
     "report": "report_commands.report",
     "hub-card": "report_commands.hub_card",
     "bench": "bench_commands.bench",
@@ -71,6 +72,7 @@ def build_parser() -> argparse.ArgumentParser:
             "ope", help="estimate from a dataset what a trained policy is worth, without an environment"
         )
     )
+    add_runs(commands.add_parser("runs", help="list, show, compare and remove runs"))
     add_reports(commands)
     add_bench(
         commands.add_parser(
@@ -223,6 +225,31 @@ def add_ope(ope: argparse.ArgumentParser) -> None:
     )
     ope.add_argument("--json", action="store_true")
     add_trust(ope)
+
+
+def add_runs(runs: argparse.ArgumentParser) -> None:
+    kinds = runs.add_subparsers(dest="action", required=True, metavar="ACTION")
+    many = kinds.add_parser("list", help="the runs below a folder")
+    many.add_argument("--sort", default="started", metavar="FIELD", help="by which to order them (default: started)")
+    many.add_argument("--reverse", action="store_true", help="the largest or latest first")
+    many.add_argument("--columns", metavar="FIELD,FIELD", help="what to show, e.g. run,score,algorithm.learning_rate")
+    show = kinds.add_parser("show", help="one run: result, last evaluations, checkpoints, settings")
+    show.add_argument("run", metavar="RUN", help="as `list` names it, or its path")
+    compare = kinds.add_parser("compare", help="scores over seeds, and settings that differ (default: all runs)")
+    remove = kinds.add_parser("rm", help="remove run directories, after asking")
+    remove.add_argument("--yes", action="store_true", help="do not ask")
+    for one in (compare, remove):
+        one.add_argument("runs", nargs="*", metavar="RUN", help="as `list` names it, or its path")
+        one.set_defaults(sort="started", reverse=False)
+    for one in (many, compare, remove):
+        one.add_argument("--where", metavar="CONDITION", help='e.g. "algorithm=ppo and score>400"')
+    for one in (many, show, compare, remove):
+        one.add_argument("--root", default="runs", metavar="FOLDER", help="where runs are looked for (default: runs)")
+    for one in (many, show, compare):
+        forms = one.add_mutually_exclusive_group()
+        forms.add_argument("--json", action="store_true", help="as one line of JSON")
+        if one is not show:
+            forms.add_argument("--csv", action="store_true", help="as CSV")
 
 
 def add_reports(commands: argparse._SubParsersAction) -> None:
