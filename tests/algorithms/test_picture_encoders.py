@@ -14,7 +14,7 @@ from rl_training.models import ImpalaCNN, SmallCNN
 
 
 def test_a_network_for_pictures_needs_pictures() -> None:
-    with pytest.raises(ValueError, match=r"algorithm.encoder='impala' is a network for pictures.*leave it out"):
+    with pytest.raises(ValueError, match=r"algorithm.encoder='impala' is for pictures.*leave it out"):
         PPO("CartPole-v1", encoder="impala")
 
 

@@ -28,7 +28,7 @@ print(as_it_is, faults())
 """
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc, whose settings these are")
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc: its settings are what is tested, on Linux")
 def test_freed_tensors_leave_their_pages_to_the_next(tmp_path: Path) -> None:
     script = tmp_path / "faults.py"
     script.write_text(PROGRAM)

@@ -303,7 +303,9 @@ def make_room_for(path: Path) -> None:
 def file_name(make: MakeConfig, env: EnvConfig) -> str:
     """Returns a file name that is unique for the recipe `make` of a dataset and the settings of `env` that matter."""
     settings = dataclasses.asdict(dataclasses.replace(env, n_envs=1))
-    unshaping = ("info_keys", "timeout_s", "obs_groups", *(("wrappers",) if not env.wrappers else ()))
+    unshaping = ["info_keys", "timeout_s", "obs_groups", "agents"]  # a team has no datasets
+    if not env.wrappers:
+        unshaping.append("wrappers")
     shaping = {name: value for name, value in settings.items() if name not in unshaping}
     recipe = json.dumps([to_plain(make), shaping], sort_keys=True)
     return f"{env.id.replace('/', '-').replace(':', '-')}-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}.npz"

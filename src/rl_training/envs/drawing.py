@@ -165,6 +165,24 @@ def draw_bits(bits: Sequence[bool], goal: Sequence[bool]) -> np.ndarray:
     return canvas.picture()
 
 
+def draw_particles(agents: Sequence[Point], landmarks: Sequence[Point], goal: int | None, radius: float) -> np.ndarray:
+    """Draws agents as discs of `radius` and landmarks as small ones in the square from -1.4 to 1.4.
+
+    `goal` is the landmark that has a ring; None: no one.
+    """
+    canvas = Canvas(320, 320, 110)
+    canvas.box((0.0, 0.0), 2.04, 2.04, INK)
+    canvas.box((0.0, 0.0), 2.0, 2.0, GROUND)
+    if goal is not None:
+        canvas.circle(landmarks[goal], 0.1, SECOND)
+        canvas.circle(landmarks[goal], 0.08, GROUND)
+    for agent in agents:
+        canvas.circle(agent, radius, MAIN)
+    for landmark in landmarks:
+        canvas.circle(landmark, 0.05, MARK)
+    return canvas.picture()
+
+
 def draw_reach(point: Point, goal: Point, threshold: float) -> np.ndarray:
     """Draws a point and, as a disc of radius `threshold`, its goal, in the square from -1 to 1."""
     canvas = Canvas(320, 320, 144)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from rl_training.core import Box, Discrete
 from rl_training.core.teams import AgentGroup, TeamReward, TeamSpec
+from rl_training.envs.drawing import draw_particles
 from rl_training.envs.teams import TeamDynamics, TeamStep
 
 DT, DAMPING, SENSITIVITY = 0.1, 0.25, 5.0
@@ -101,6 +103,10 @@ class SimpleSpread(TeamDynamics):
         seen = torch.cat([velocity, position, landmarks, others, silence], -1)
         return {"agent": seen, "state": seen.flatten(-2)}
 
+    def render(self, state: Tensor) -> np.ndarray:
+        position, _, landmark = self.parts(state)
+        return draw_particles(position.tolist(), landmark.tolist(), None, self.contact / 2)
+
 
 class SimpleSpeakerListener(TeamDynamics):
     """A speaker sees which of three landmarks is the goal, and a listener, who hears it, is to go there.
@@ -141,6 +147,10 @@ class SimpleSpeakerListener(TeamDynamics):
         speaker, listener = goal @ self.colours.to(state.device), torch.cat([velocity, gaps, said], -1)
         both = torch.cat([speaker, listener], -1)
         return {"speaker": speaker.unsqueeze(1), "listener": listener.unsqueeze(1), "state": both}
+
+    def render(self, state: Tensor) -> np.ndarray:
+        position, _, landmarks, goal, _ = state.split((2, 2, 6, 3, 3), -1)
+        return draw_particles(position[None].tolist(), landmarks.view(3, 2).tolist(), int(goal.argmax()), 0.075)
 
 
 MPE = {"mpe/simple_spread": SimpleSpread, "mpe/simple_speaker_listener": SimpleSpeakerListener}

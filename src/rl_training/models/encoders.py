@@ -64,7 +64,9 @@ def build_encoder(space: Space, *, factory: str | None = None, ortho_init: bool 
         return build_own(factory, space)
     if factory is not None and factory not in PICTURE_ENCODERS:
         names = ", ".join(map(repr, PICTURE_ENCODERS))
-        raise ValueError(f"encoder={factory!r} is unknown: use {names} for pictures, or yours, 'package.module:name'")
+        raise ValueError(
+            f"encoder={factory!r} names no code: write it 'package.module:name', or use {names} for pictures"
+        )
     if isinstance(space, Dict):
         return DictEncoder(space, pictures=factory, ortho_init=ortho_init)
     return build_leaf_encoder(space, factory, ortho_init=ortho_init)

@@ -198,5 +198,7 @@ def prepare_images(x: Tensor) -> Tensor:
 
     Channels lie together in memory.
     """
-    dtype = torch.get_autocast_dtype(x.device.type) if torch.is_autocast_enabled(x.device.type) else torch.float32
+    device = x.device.type
+    computes = device != "meta" and torch.is_autocast_enabled(device)  # tensors without values know no autocast
+    dtype = torch.get_autocast_dtype(device) if computes else torch.float32
     return x.contiguous(memory_format=torch.channels_last).to(dtype)

@@ -1,8 +1,8 @@
 """The models of RL Baselines3 Zoo, which Stable-Baselines3 1.0 to 1.5 saved: what it does, and what `import_sb3` makes of them.
 
 git clone https://github.com/DLR-RM/rl-trained-agents
-/path/to/python-with-sb3-and-contrib benchmarks/peers/sb3_zoo.py act rl-trained-agents --out actions.npz
-python benchmarks/peers/sb3_zoo.py compare rl-trained-agents --actions actions.npz
+/path/to/python-with-sb3-and-contrib benchmarks/sb3_zoo.py act rl-trained-agents --out actions.npz
+python benchmarks/sb3_zoo.py compare rl-trained-agents --actions actions.npz
 
 `act` writes the deterministic actions of every model on 1,000 random observations, `compare` imports each and compares.
 """
