@@ -1,8 +1,10 @@
 """Erasure and retention: the only way in which rows leave the log, which is append-only otherwise.
 
-The number and the SHA-256 of every erased record stay in the log. The log's digest is computed from them, so it is the
-same before and after an erasure, and a digest that was noted beside a proof still identifies its log. Ids of decisions
-are random, so nobody can guess a record from its hash. Spent amounts stay counted: erasing refills no budget.
+The number and the SHA-256 of every erased record stay in the log, and why it was erased. Which tasks are erased may depend
+on their outcomes, so of a task's decisions also the probabilities stay: a proof takes these rows at their worst. The log's
+digest is computed from the hashes, so it is the same before and after an erasure, and a digest that was noted beside a proof
+still identifies its log. Ids of decisions are random, so nobody can guess a record from its hash. Spent amounts stay counted:
+erasing refills no budget.
 """
 
 from __future__ import annotations
@@ -16,10 +18,15 @@ from typing import NamedTuple
 
 from sage.log.database import statements
 from sage.log.decision_log import INSERT_EVENT, SCHEMA, DecisionLog, LogError
+from sage.log.records import Decision
 from sage.log.redaction import redact
 from sage.log.spending import hide_tenant
 
 HASHED = {"decisions": "record", "outcomes": "status || record"}
+KEPT = (
+    *("time", "data_source", "tenant", "verdict", "follows", "model", "candidates", "probabilities"),
+    *("shadow", "shadow_probabilities", "outcome_probability"),
+)  # of decisions that are erased by task
 COLUMN = {"decisions": "id", "outcomes": "decision_id"}
 FIELD = "CASE WHEN json_valid(record) THEN json_extract(record, '$.{}') END"
 OF_DECISION = {
@@ -95,13 +102,16 @@ def erase(
     own time, or if `task` is the id of its decision. Raises LogError if no condition is given.
     """
     select, values = selection(task, tenant, before)
+    reason = "task" if task is not None else "tenant" if tenant is not None else "time"
     with log.file.connection() as connection:
         connection.execute("PRAGMA secure_delete = ON")
     with log.file.transaction() as connection:
         connection.execute("CREATE TEMP TABLE leaving (id TEXT PRIMARY KEY)")
         connection.execute(f"INSERT INTO leaving {select}", values)
-        outcomes = remove(connection, "outcomes")
-        decisions = remove(connection, "decisions")
+        outcomes = remove(connection, "outcomes", reason)
+        decisions = remove(connection, "decisions", reason)
+        if reason != "task":
+            forget_kept(connection, values["tenant"] if tenant is not None else None, before, reason)
         connection.execute("DROP TRIGGER steps_no_delete")
         connection.execute("DELETE FROM steps WHERE decision_id IN (SELECT id FROM leaving)")
         for table in ("reservations", "known_outcomes"):
@@ -146,15 +156,47 @@ def selection(task: str | None, tenant: str | None, before: float | None) -> tup
     return f"SELECT id FROM decisions WHERE {known} UNION SELECT id FROM ({ALONE}) WHERE {alone}", values
 
 
-def remove(connection: sqlite3.Connection, table: str) -> int:
+def remove(connection: sqlite3.Connection, table: str, reason: str) -> int:
     """Deletes a table's rows whose decision is in the table `leaving`, notes their hashes, and returns their number.
 
-    Drops the trigger that forbids deletion; the caller makes it again.
+    Of decisions that are erased by task, what a proof needs is kept. Drops the trigger that forbids deletion; the caller
+    makes it again.
     """
     leaving = f"FROM {table} WHERE {COLUMN[table]} IN (SELECT id FROM leaving)"
+    keeps = reason == "task" and table == "decisions"
     rows = connection.execute(f"SELECT seq, {HASHED[table]} {leaving}").fetchall()
-    noted = [(table, seq, hashlib.sha256(text.encode()).hexdigest()) for seq, text in rows]
-    connection.executemany("INSERT INTO erased VALUES (?, ?, ?)", noted)
+    noted = [
+        (table, seq, hashlib.sha256(text.encode()).hexdigest(), reason, kept_of(text) if keeps else None)
+        for seq, text in rows
+    ]
+    connection.executemany("INSERT INTO erased VALUES (?, ?, ?, ?, ?)", noted)
     connection.execute(f"DROP TRIGGER {table}_no_delete")
     connection.execute(f"DELETE {leaving}")
     return len(rows)
+
+
+def kept_of(record: str) -> str | None:
+    """Returns what stays of a decision that is erased by task, as JSON: names of models, probabilities, and whose it was.
+
+    Nothing that describes the task or its text is among it. None if the record cannot be read.
+    """
+    try:
+        values = json.loads(record)
+        kept = {name: values[name] for name in KEPT if values.get(name) is not None}
+        wanted = Decision.from_json(values).outcome_wanted
+    except (ValueError, TypeError, AttributeError):
+        return None
+    single = not values.get("cascade")
+    return json.dumps(kept | {"single": single, "outcome_wanted": wanted}, separators=(",", ":"))
+
+
+def forget_kept(connection: sqlite3.Connection, tenant: str | None, before: float | None, reason: str) -> None:
+    """Erases what was kept of decisions that were erased by task before, and now by tenant or time too.
+
+    Drops the trigger that forbids it; the caller makes it again.
+    """
+    wanted = {"json_extract(kept, '$.tenant') = ?": tenant, "json_extract(kept, '$.time') < ?": before}
+    wanted = {condition: value for condition, value in wanted.items() if value is not None}
+    connection.execute("DROP TRIGGER erased_no_update")
+    where = " AND ".join(("kept IS NOT NULL", *wanted))
+    connection.execute(f"UPDATE erased SET reason = ?, kept = NULL WHERE {where}", (reason, *wanted.values()))

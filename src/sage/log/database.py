@@ -16,8 +16,8 @@ from typing import NamedTuple
 from sage.process_lock import ProcessLock
 
 log = logging.getLogger(__name__)
-FORMAT = 6  # PRAGMA user_version of files that this sage writes
-READABLE = (1, 2, 3, 4, 5, FORMAT)
+FORMAT = 7  # PRAGMA user_version of files that this sage writes
+READABLE = (1, 2, 3, 4, 5, 6, FORMAT)
 APPLICATION = 0x53414745  # 'SAGE'
 PATIENCE_S = 10.0  # with whoever writes; then the log cannot be used, and a router answers without it
 IMPATIENCE_S = 0.05  # the same, once patience was lost and until the file can be written again

@@ -34,6 +34,9 @@ STATUSES: tuple[str, ...] = get_args(Status)
 REFUSED = "refused"  # of a report beyond MOST_REPORTS, which is not logged
 LATE_AFTER_S = 24 * 3600.0
 
+NUMBERED = ("decisions", "outcomes")  # whose rows are counted from 1 without a gap, also over erased ones
+LAST = "max(ifnull((SELECT max(seq) FROM {0}), 0), ifnull((SELECT max(seq) FROM erased WHERE kind = '{0}'), 0))"
+
 SCHEMA = (
     spending.SCHEMA
     + reports.SCHEMA
@@ -49,8 +52,9 @@ CREATE TABLE IF NOT EXISTS events (
   seq INTEGER PRIMARY KEY, time REAL NOT NULL, kind TEXT NOT NULL, record TEXT NOT NULL
 ) STRICT;
 CREATE TABLE IF NOT EXISTS erased (
-  kind TEXT NOT NULL, seq INTEGER NOT NULL, sha256 TEXT NOT NULL, PRIMARY KEY (kind, seq)
+  kind TEXT NOT NULL, seq INTEGER NOT NULL, sha256 TEXT NOT NULL, reason TEXT, kept TEXT, PRIMARY KEY (kind, seq)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS numbers (kind TEXT PRIMARY KEY, last INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS steps (
   cascade_id TEXT NOT NULL, number INTEGER NOT NULL, decision_id TEXT NOT NULL, PRIMARY KEY (cascade_id, number)
 ) STRICT, WITHOUT ROWID;
@@ -63,15 +67,21 @@ CREATE TRIGGER IF NOT EXISTS outcomes_once BEFORE INSERT ON outcomes
   BEGIN SELECT RAISE(IGNORE); END;
 """
     + "".join(
+        f"INSERT OR IGNORE INTO numbers SELECT '{table}', {LAST.format(table)};\n"
+        f"CREATE TRIGGER IF NOT EXISTS {table}_numbered AFTER INSERT ON {table} "
+        f"BEGIN UPDATE numbers SET last = max(last, NEW.seq) WHERE kind = '{table}'; END;\n"
+        for table in NUMBERED
+    )
+    + "".join(
         f"CREATE TRIGGER IF NOT EXISTS {table}_no_{verb} BEFORE {verb} ON {table} "
         f"BEGIN SELECT RAISE(ABORT, 'the decision log is append-only'); END;\n"
         for table in ("decisions", "outcomes", "events", "erased", "steps")
         for verb in ("update", "delete")
     )
 )
-# Numbers go on after those of erased rows, and are never given twice.
-NEXT = "(SELECT 1 + max(ifnull((SELECT max(seq) FROM {0}), 0), ifnull((SELECT max(seq) FROM erased WHERE kind = '{0}'), 0)))"
-PROGRESS = f"SELECT {NEXT.format('decisions')}"
+# Numbers are given in the transaction that writes the row, and never twice: a number without a row was deleted or erased.
+NEXT = "(SELECT 1 + last FROM numbers WHERE kind = '{0}')"
+PROGRESS = f"SELECT 1 + {LAST.format('decisions')}"  # what is really there, also in a file of an older format
 INSERT_DECISION = f"""INSERT INTO decisions (seq, id, time, data_source, tenant, session, record)
   VALUES ({NEXT.format("decisions")}, ?, ?, ?, ?, ?, ?)"""
 INSERT_OUTCOME = f"""INSERT INTO outcomes (seq, decision_id, status, record)
@@ -255,23 +265,24 @@ class DecisionLog:
         session: str | None = None,
         since: float | None = None,
         *,
+        last: int | None = None,
         unreadable: list[str] | None = None,
     ) -> Iterator[tuple[Decision, Outcome | None]]:
-        """Decisions in the order they were logged, each with what all reports about it say together.
+        """Decisions in the order they were logged, up to number `last`, each with what all reports about it say together.
 
         A record that cannot be read is an error, or a sentence in `unreadable`: a decision is then left out, a report ignored.
         """
         if data_source is not None and data_source not in DATA_SOURCES:
             raise LogError(f"data_source={data_source!r} must be one of {', '.join(DATA_SOURCES)}")
-        wanted = {"d.data_source = ?": data_source, "d.session = ?": session, "d.time >= ?": since}
+        wanted = {"d.data_source = ?": data_source, "d.session = ?": session, "d.time >= ?": since, "d.seq <= ?": last}
         wanted = {condition: value for condition, value in wanted.items() if value is not None}
         where = f"WHERE {' AND '.join(wanted)}" if wanted else ""
-        query = f"SELECT d.id, d.record, o.status, o.record FROM {WITH_REPORTS} {where} ORDER BY d.seq, o.seq"
+        query = f"SELECT d.seq, d.id, d.record, o.status, o.record FROM {WITH_REPORTS} {where} ORDER BY d.seq, o.seq"
         return self._read(query, tuple(wanted.values()), unreadable)
 
     def cascade(self, cascade_id: str) -> list[tuple[Decision, Outcome | None]]:
         """The steps of one cascade that are logged, in their order, each with what was reported of it."""
-        query = f"""SELECT d.id, d.record, o.status, o.record FROM {WITH_REPORTS}
+        query = f"""SELECT d.seq, d.id, d.record, o.status, o.record FROM {WITH_REPORTS}
             JOIN steps s ON s.decision_id = d.id WHERE s.cascade_id = ? ORDER BY s.number, o.seq"""
         return list(self._read(query, (cascade_id,), None))
 
@@ -280,10 +291,12 @@ class DecisionLog:
     ) -> Iterator[tuple[Decision, Outcome | None]]:
         with self.file.reading() as connection:
             connection.text_factory = partial(str, encoding="utf-8", errors="replace")
-            for (decision_id, record), rows in groupby(connection.execute(query, values), key=itemgetter(0, 1)):
-                reports = [(status, text) for _, _, status, text in rows if status is not None]
+            for (number, decision_id, record), rows in groupby(
+                connection.execute(query, values), key=itemgetter(0, 1, 2)
+            ):
+                reports = [(status, text) for *_, status, text in rows if status is not None]
                 outcomes = [(status, readable(Outcome, text, decision_id, unreadable)) for status, text in reports]
-                decision = readable(Decision, record, decision_id, unreadable)
+                decision = readable(Decision, record, decision_id, unreadable, number=number)
                 if decision is not None:
                     known = join((status, outcome) for status, outcome in outcomes if outcome is not None)
                     yield decision, None if known is None else known.outcome
@@ -360,7 +373,11 @@ def insert_decision(connection: sqlite3.Connection, decision: Decision) -> None:
 def upgrade(connection: sqlite3.Connection, version: int) -> None:
     """Upgrades from format 1, which joined only the first report of a decision: what later ones say of costs is charged now.
     Format 2 lacked steps of cascades, format 3 shadows, format 4 what tenants spent on which day, and format 5 the sources of
-    outcomes and what is known of decisions with many reports, which the next report about each of them writes."""
+    outcomes and what is known of decisions with many reports, which the next report about each of them writes. Format 6 lacked
+    the last numbers, which the schema reads from the rows, and why records were erased, which nobody knows any more."""
+    if not {"reason", "kept"} & {name for _, name, *_ in connection.execute("PRAGMA table_info(erased)")}:
+        for column in ("reason", "kept"):
+            connection.execute(f"ALTER TABLE erased ADD COLUMN {column} TEXT")
     if version < 5:
         connection.execute(spending.SPENT_BEFORE_DAYS)
     if version != 1:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from dataclasses import dataclass, field
 from typing import Literal, Self, get_args
 
 from sage.log.cascade_steps import STOP, Step, Verdict, check_verdicts, read_verdicts
@@ -59,6 +60,7 @@ LATER_FIELDS = (
     "follows",
     "fallbacks",
     "opening",
+    "outcome_probability",
 )  # written only where they say something: records were once without them
 UNLOGGED = "unlogged"  # the verdict of a decision that is not in the log, as that could not be written
 HELD = "held"  # the verdict of a call whose session kept its model, so that nothing was chosen
@@ -131,6 +133,8 @@ class Decision:
         str, ...
     ] = ()  # of a held call: models that may be asked if the held one, its only candidate, fails
     opening: str = ""  # the keyed hash of tenant and first words: rows with the same one are one task
+    outcome_probability: float | None = None  # with which its outcome is wanted; None: every outcome is
+    number: int | None = field(default=None, compare=False)  # in its log, from 1 without a gap; None: not read from one
     schema: int = SCHEMA_VERSION
 
     def __post_init__(self) -> None:
@@ -168,11 +172,26 @@ class Decision:
         if not isinstance(self.category_inferred, bool):
             raise RecordError(f"category_inferred={self.category_inferred!r} must be true or false")
         check_shadow(self.shadow, self.shadow_probabilities, self.candidates, self.model)
+        if self.number is not None:
+            check_count("number", self.number)
+        if (chance := self.outcome_probability) is not None and not (
+            isinstance(chance, int | float) and 0 < chance <= 1
+        ):
+            raise RecordError(f"outcome_probability={chance!r} must be above 0 and at most 1, or left out")
 
     @property
     def propensity(self) -> float:
         """Returns the probability with which the chosen model was drawn."""
         return self.probabilities[self.candidates.index(self.model)]
+
+    @property
+    def outcome_wanted(self) -> bool:
+        """Returns True if its outcome was drawn to be reported; other outcomes count in no proof.
+
+        The draw is a hash of the id, which is random: anybody can repeat it, and nobody can choose it afterwards. A held
+        call has the draw of the decision that it follows.
+        """
+        return self.outcome_probability is None or drawn_at(self.follows or self.id) < self.outcome_probability
 
     @property
     def logged(self) -> bool:
@@ -194,6 +213,7 @@ class Decision:
             "fallbacks": list(self.fallbacks),
         }
         values["cascade"] = None if self.cascade is None else self.cascade.to_json()
+        del values["number"]  # which belongs to the log
         return {name: value for name, value in values.items() if name not in LATER_FIELDS or value}
 
     @classmethod
@@ -290,6 +310,11 @@ class Outcome:
             values["shadow"] = cls.from_json(values["shadow"])
         values.setdefault("source", former_source(values.get("provenance"), values.get("quality") is not None))
         return cls(**values | {"verdicts": read_verdicts(values.get("verdicts", []))})
+
+
+def drawn_at(decision_id: str) -> float:
+    """Returns the number between 0 and 1 that an id stands for in the draw of outcomes."""
+    return int.from_bytes(hashlib.blake2b(decision_id.encode(), digest_size=7).digest()) / 2**56
 
 
 def of_shadow(outcome: Outcome) -> Outcome:

@@ -31,9 +31,9 @@ def encode(record: Decision | Outcome) -> str:
     return json.dumps(values, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
-def readable(cls: type[R], text: str, decision_id: str, unreadable: list[str] | None) -> R | None:
+def readable(cls: type[R], text: str, decision_id: str, unreadable: list[str] | None, **more: int) -> R | None:
     try:
-        return decode(cls, text, decision_id)
+        return decode(cls, text, decision_id, **more)
     except LogError as error:
         if unreadable is None:
             raise
@@ -41,8 +41,9 @@ def readable(cls: type[R], text: str, decision_id: str, unreadable: list[str] | 
         return None
 
 
-def decode(cls: type[R], text: str, decision_id: str) -> R:
+def decode(cls: type[R], text: str, decision_id: str, **more: int) -> R:
+    """Returns a stored record; `more` are fields that the log keeps beside it. Raises LogError if it cannot be read."""
     try:
-        return cls.from_json(json.loads(text))
+        return cls.from_json(json.loads(text) | more)
     except (ValueError, TypeError, RecursionError) as error:
         raise LogError(f"the log's {cls.__name__.lower()} {decision_id} cannot be read: {error}") from error
