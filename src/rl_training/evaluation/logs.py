@@ -51,6 +51,10 @@ class BanditLog:
     """[n] its reward; NaN where nobody saw it, which `fill_missing` or worst-case bounds take care of."""
     seen: np.ndarray | None = None
     """[n, actions] how often an action is tried in a row, in expectation: as the drawn one or besides."""
+    sampled: np.ndarray | None = None
+    """[n] True in rows whose rewards chance chose to be looked at; rewards of others count nowhere. None: all rows."""
+    sampling_rates: np.ndarray | None = None
+    """[n] the probability of being chosen, which depends on nothing but earlier rows."""
 
     def __post_init__(self) -> None:
         rewards = checked_column("rewards", self.rewards)
@@ -79,22 +83,38 @@ class BanditLog:
             fields["known_actions"] = checked_actions(known + 1, len(rewards), propensities.shape[1] + 1) - 1
             fields["known_rewards"] = checked_column("known_rewards", self.known_rewards, len(rewards))
         fields |= checked_beside(self.beside_actions, self.beside_rewards, self.seen, propensities)
+        fields |= checked_sampling(self.sampled, self.sampling_rates, len(rewards))
+        if self.sampled is not None and "beside_actions" in fields:
+            fields["beside_actions"] = np.where(fields["sampled"], fields["beside_actions"], -1)
+            fields["beside_rewards"] = np.where(fields["sampled"], fields["beside_rewards"], 0.0)
+        if self.sampled is not None and self.known_actions is not None:
+            raise ValueError(
+                "known_actions and sampled do not go together: rewards known in every row need no sampling"
+            )
         for name, value in fields.items():
             object.__setattr__(self, name, value)
 
     @property
     def tries(self) -> list[Tries]:
-        """The drawn actions with their rewards, one `Tries` in a list; a second holds any actions tried besides."""
-        every = [Tries(np.ones(len(self.actions), bool), self.actions, self.rewards)]
+        """The drawn actions with their rewards, one `Tries` in a list; a second holds any actions tried besides.
+
+        A row that was not sampled has none.
+        """
+        looked = np.ones(len(self.actions), bool) if self.sampled is None else self.sampled
+        every = [Tries(looked, self.actions, self.rewards)]
         if self.beside_actions is not None and self.beside_rewards is not None:
-            made = self.beside_actions >= 0
+            made = (self.beside_actions >= 0) & looked
             every.append(Tries(made, np.where(made, self.beside_actions, 0), np.where(made, self.beside_rewards, 0.0)))
         return every
 
     @property
     def chances(self) -> np.ndarray:
-        """The expected number of tries of every action in every row, [n, actions]: `seen`, else the propensities."""
-        return self.propensities if self.seen is None else self.seen
+        """The expected number of tries of every action in every row, [n, actions]: `seen`, else the propensities.
+
+        Tries whose reward was not to be looked at do not count, so it is multiplied by `sampling_rates`.
+        """
+        chances = self.propensities if self.seen is None else self.seen
+        return chances if self.sampling_rates is None else chances * self.sampling_rates[:, None]
 
     @property
     def reward_bounds(self) -> tuple[float, float]:
@@ -231,6 +251,24 @@ def checked_beside(
         )
     checked_column("beside_rewards", np.where(made & ~np.isnan(amounts), amounts, 0.0), num_rows)
     return {"beside_actions": column, "beside_rewards": np.where(made, amounts, 0.0), "seen": chances}
+
+
+def checked_sampling(sampled: np.ndarray | None, rates: np.ndarray | None, length: int) -> dict[str, np.ndarray]:
+    """Returns checked columns [length] of the rows that were sampled, and of the rates, by field name; {} for two None."""
+    if sampled is None and rates is None:
+        return {}
+    if sampled is None or rates is None:
+        raise ValueError("sampled and sampling_rates belong together: give both or none")
+    looked, chances = np.asarray(sampled), checked_column("sampling_rates", rates, length)
+    if looked.shape != (length,) or looked.dtype != bool:
+        raise ValueError(f"sampled has shape {looked.shape} and type {looked.dtype}: give True or False for each row")
+    if len(bad := np.flatnonzero(~((chances > 0) & (chances <= 1)) | (~looked & (chances == 1)))):
+        row = bad[0]
+        raise ValueError(
+            f"sampling_rates[{row}] is {chances[row]:g} and sampled[{row}] is {looked[row]}: a rate is above 0 and at most "
+            "1, and a row with rate 1 is sampled"
+        )
+    return {"sampled": looked, "sampling_rates": chances}
 
 
 def checked_features(features: np.ndarray, num_rows: int) -> np.ndarray:

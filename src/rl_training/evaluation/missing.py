@@ -22,6 +22,7 @@ def worst_case_interval(
     predictions: np.ndarray,
     missing: np.ndarray,
     *,
+    absent: np.ndarray | None = None,
     level: float = 0.95,
     method: Method = "t",
 ) -> Interval:
@@ -30,20 +31,27 @@ def worst_case_interval(
     `candidate` and `baseline` [n, actions] are probabilities. At the low end every missing reward is the end of the
     reward range that makes the difference smaller; at the high end the other one (Manski's bounds). `missing` is bool
     [n]; `predictions` [n, actions] must come from a model fitted without those rows (`cross_fit(rows=~missing)`).
-    Raises ValueError if the log has no `reward_range`.
+    `absent` [m] are the weights of whole rows that are not in the log (`add_absent`). Raises ValueError if the log has no
+    `reward_range`.
     """
-    least, most = worst_case_estimates(log, candidate, baseline, predictions, missing)
+    least, most = worst_case_estimates(log, candidate, baseline, predictions, missing, absent)
     ends = [interval(end, method=method, level=level) for end in (least, most)]
     return Interval(ends[0].low, ends[1].high, level, method)
 
 
 def worst_case_estimates(
-    log: BanditLog, candidate: np.ndarray, baseline: np.ndarray | None, predictions: np.ndarray, missing: np.ndarray
+    log: BanditLog,
+    candidate: np.ndarray,
+    baseline: np.ndarray | None,
+    predictions: np.ndarray,
+    missing: np.ndarray,
+    absent: np.ndarray | None = None,
 ) -> tuple[Estimate, Estimate]:
     """Returns two estimates of candidate minus baseline: with missing rewards at their worst and at their best.
 
-    `missing` is bool [n]; probabilities and `predictions` are [n, actions]. Without a baseline, the estimates are of
-    the candidate's own value. Raises ValueError if the log has no `reward_range`.
+    `missing` is bool [n]; probabilities and `predictions` are [n, actions]; `absent` [m] are weights of rows that are not
+    in the log (`add_absent`). Without a baseline, the estimates are of the candidate's own value. Raises ValueError if
+    the log has no `reward_range`.
     """
     if log.reward_range is None:
         raise ValueError("missing rewards have bounds only in a log with a reward_range: state what a reward can be")
@@ -58,7 +66,28 @@ def worst_case_estimates(
         )
         for low, high in ((least, most), (most, least))
     )
-    return worst, best
+    if absent is None or not len(absent):
+        return worst, best
+    span = (most - least) * absent
+    ends = (-span, span) if baseline is not None else (most - span, least + span)
+    return add_absent(worst, log.cluster_index, ends[0]), add_absent(best, log.cluster_index, ends[1])
+
+
+def add_absent(estimate: Estimate, clusters: np.ndarray, terms: np.ndarray) -> Estimate:
+    """Returns the estimate of a log's rows and of rows that it lacks, each a cluster of its own with the given term.
+
+    `clusters` [n] are the numbers of the log's clusters, `terms` [m] what the rows add to the sum over all rows.
+
+    A row with a try of probability p adds at least -(range of rewards) / p to the sum of a paired difference, whatever
+    the policies, the prediction and the reward: with prediction q, reward r and d the difference of the policies, the
+    term is `d @ q + d[a] / p * (r - q[a])`. To the value of one policy it adds at least `high - range / p`.
+    """
+    own = np.bincount(clusters)
+    sums = estimate.influence * (len(clusters) / len(own)) + estimate.value * own
+    sums, sizes = np.concatenate([sums, terms]), np.concatenate([own, np.ones(len(terms), np.int64)])
+    value = float(sums.sum()) / (len(clusters) + len(terms))
+    influence = (sums - value * sizes) * (len(sizes) / (len(clusters) + len(terms)))
+    return replace(estimate, value=value, influence=influence)
 
 
 def helps(tries: Tries, candidate: np.ndarray, baseline: np.ndarray | None) -> np.ndarray:

@@ -34,8 +34,9 @@ class Outcomes(NamedTuple):
 def outcomes_of(log: BanditLog, usable: np.ndarray) -> Outcomes:
     """Returns the rewards of drawn actions in rows of `usable` (bool [n]), and other known rewards of any row.
 
-    A known reward whose action was also drawn counts once.
+    A known reward whose action was also drawn counts once. Rows that were not sampled have none.
     """
+    usable = usable if log.sampled is None else usable & log.sampled
     rows = np.flatnonzero(usable)
     if log.beside_actions is not None and log.beside_rewards is not None:
         return with_those_besides(log, rows, log.beside_actions, log.beside_rewards)
