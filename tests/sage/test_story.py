@@ -185,7 +185,7 @@ def report_and_export_agree(folder: Path, answered: dict[str, str], judged: Coun
     data = RoutingData.read(folder / "rows.jsonl")
     assert (done.rows, done.unreadable, with_log.damage()) == (len(answered), [], "")
     assert {data.decision_id[i]: data.models[data.action[i]] for i in range(len(data))} == answered
-    assert json.loads((folder / "rows.jsonl").read_text().splitlines()[0])["model"] in MODELS
+    assert json.loads((folder / "rows.jsonl").read_text().splitlines()[1])["model"] in MODELS
 
 
 def test_nothing_is_lost_and_nothing_attributed_wrongly(tmp_path: Path) -> None:

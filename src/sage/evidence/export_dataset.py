@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from sage.evidence.completeness import erased_followers, header_of
 from sage.evidence.held_calls import ANOTHER, NO_OUTCOME, UNSEEN, HeldCalls, JoinedCalls, is_seen
 from sage.evidence.routing_data import could_answer, write_records
 from sage.evidence.selection import EVERYTHING, Selection
 from sage.log.decision_log import DecisionLog
+from sage.log.numbers import last_number
 from sage.log.records import DATA_SOURCES, Decision, Outcome
 
+NOT_DRAWN = "an outcome that was not drawn to be reported"
 STRONGEST_FIRST = ("real", "replay", "synthetic")
 ENOUGH = 50  # rows: below it nothing can be proved, as everywhere in sage
 
@@ -34,6 +37,8 @@ class Exported:
     held_calls: int  # of all sources, in which a session kept its model: they count with the decision that drew it
     left_out: dict[str, int]  # reason -> held calls of this source that count nowhere
     dropped: dict[str, int]  # what the selection of tenants and sources took away
+    erased_by_task: int = 0  # decisions, which a proof takes at their worst
+    unexplained: int = 0  # numbers that the log has given, with neither a decision nor a reason: the same
     note: str = ""  # why a stronger source was passed over
 
 
@@ -51,16 +56,19 @@ def export(
     """Writes the rows of one data source to a JSONL file: the given one, or the strongest with at least 50 usable rows.
 
     If none has 50, the source with the most usable rows is written. Decisions without an outcome are written too, and
-    counted, because the gate asks what they could change. With `complete`, outcomes without cost or latency count as
-    missing unless they are time-outs. Raises ExportError if there is nothing to export.
+    counted, because the gate asks what they could change. The first line names every other number of the log. With
+    `complete`, outcomes without cost or latency count as missing unless they are time-outs. Raises ExportError if there is
+    nothing to export.
     """
     if data_source is not None and data_source not in DATA_SOURCES:
         raise ExportError(f"data_source={data_source!r} must be one of {', '.join(DATA_SOURCES)}")
     counts: Counter[str] = Counter()
     ready: Counter[str] = Counter()
     unreadable: list[str] = []
-    steps, held = 0, HeldCalls()
-    for decision, outcome in selection.rows(log.rows(None, session, since, unreadable=unreadable), Counter()):
+    steps, held, last = 0, HeldCalls(), last_number(log)
+    for decision, outcome in selection.rows(
+        log.rows(None, session, since, last=last, unreadable=unreadable), Counter()
+    ):
         held.add(decision, outcome)  # also after `until`: what a decision took may come later
         if (until is not None and decision.time >= until) or decision.held:
             continue
@@ -72,13 +80,31 @@ def export(
     chosen = data_source or strongest(counts, ready)
     if chosen is None or not counts[chosen]:
         raise ExportError(nothing_found(log, steps, data_source, session, since, selection))
+    for drawn_by, number in erased_followers(log, last).items():
+        held.followers[drawn_by] += [None] * number
     missing, dropped = Counter(), Counter()
-    found = held.rows(selection.rows(before(until, log.rows(chosen, session, since, unreadable=[])), dropped))
-    rows = write_records(path, blank_unusable(found, missing, complete, log.path)) - missing.total()
+    there = before(until, log.rows(chosen, session, since, last=last, unreadable=[]))
+    limits = {"session": session, "since": since, "until": until, "selection": selection}
+    header = header_of(log, last, data_source=chosen, **limits)
+    found = blank_unusable(held.rows(selection.rows(there, dropped)), missing, complete, log.path)
+    numbers: list[int | None] = []
+    rows = write_records(path, noted(found, numbers), header.to_json()) - missing.total()
+    lacking = header.compare(numbers, selection)
     others = {source: counts[source] for source in STRONGEST_FIRST if counts[source] and source != chosen}
     note = "" if data_source else passed_over(chosen, counts, ready)
     return Exported(
-        chosen, rows, dict(missing), others, unreadable, steps, held.counted, dict(held.left_out), dict(dropped), note
+        chosen,
+        rows,
+        dict(missing),
+        others,
+        unreadable,
+        steps,
+        held.counted,
+        dict(held.left_out),
+        dict(dropped),
+        len(lacking.erased),
+        lacking.gone + lacking.reports_gone,
+        note,
     )
 
 
@@ -127,6 +153,8 @@ def before(
 
 def why_missing(decision: Decision, outcome: Outcome | None, complete: bool) -> str:
     """Returns why a row cannot be learned from; '' if it can."""
+    if not decision.outcome_wanted:
+        return NOT_DRAWN
     if outcome is None:
         return NO_OUTCOME
     if not is_seen(outcome):
@@ -135,6 +163,15 @@ def why_missing(decision: Decision, outcome: Outcome | None, complete: bool) -> 
         return ANOTHER
     unpriced = complete and not outcome.timed_out and None in (outcome.cost_usd, outcome.latency_s)
     return "no cost or no latency" if unpriced else ""
+
+
+def noted(
+    rows: Iterator[tuple[Decision, Outcome | None]], numbers: list[int | None]
+) -> Iterator[tuple[Decision, Outcome | None]]:
+    """Passes rows on, and appends their numbers to a list."""
+    for row in rows:
+        numbers.append(row[0].number)
+        yield row
 
 
 def shadow_alone(outcome: Outcome | None) -> Outcome | None:
@@ -153,10 +190,11 @@ def blank_unusable(
     """
     found = False
     for decision, outcome, unknown in rows:
-        reason = unknown or why_missing(decision, outcome, complete)
+        reason = why_missing(decision, outcome, complete)
+        reason = reason if reason == NOT_DRAWN else unknown or reason
         missing.update([reason] * bool(reason))
         found = found or not reason
-        yield decision, shadow_alone(outcome) if reason else outcome
+        yield decision, None if reason == NOT_DRAWN else shadow_alone(outcome) if reason else outcome
     if not found:
         reasons = ", ".join(f"{number} with {reason}" for reason, number in missing.items())
         raise ExportError(f"{where} has no decision with a usable outcome ({reasons}): report outcomes first")

@@ -15,12 +15,18 @@ PRIOR_ROWS = 10.0  # a cell's own mean counts as much as what all cells say once
 
 
 def bandit_log(
-    data: RoutingData, cells: Cells, weights: RewardWeights = REWARD_V1, *, shadows: bool = False
+    data: RoutingData,
+    cells: Cells,
+    weights: RewardWeights = REWARD_V1,
+    *,
+    shadows: bool = False,
+    sampled: bool | None = None,
 ) -> BanditLog:
     """Returns the rows as a bandit log with one cluster per task and the number of the cell as the only feature.
 
     A reward that nobody saw is entered as the lowest possible one. With `shadows`, outcomes of second models count too;
-    those that nobody saw are NaN.
+    those that nobody saw are NaN. With `sampled` (None: as `shadows`), rows whose outcome was not drawn to be reported
+    have no try; without it they look like others that nobody saw.
     """
     used = data.measured(weights)
     asked = data.shadows if shadows else None
@@ -32,7 +38,15 @@ def bandit_log(
         clusters=data.contexts.task_id,
         reward_range=used.bounds,
         **({} if asked is None else asked.beside(data.propensity, asked.reward(used))),
+        **(sampling_of(data) if sampled or (sampled is None and shadows) else {}),
     )
+
+
+def sampling_of(data: RoutingData) -> dict[str, np.ndarray]:
+    """Returns the fields of a `BanditLog` that say which outcomes were drawn to be reported; {} if every one is wanted."""
+    if data.sampled is None or data.sampling_rates is None:
+        return {}
+    return {"sampled": data.sampled, "sampling_rates": data.sampling_rates}
 
 
 def predict_rewards(

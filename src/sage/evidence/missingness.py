@@ -64,7 +64,8 @@ def find_gaps(log: BanditLog, models: tuple[str, ...], observed: np.ndarray, wor
 
     `observed` is bool [n]; `worst` is the interval that the result carries along.
     """
-    actions, gone = log.actions, ~observed
+    looked = log.tries[0].made  # not those whose outcome nobody asked for
+    actions, gone = log.actions[looked], ~observed[looked]
     if log.beside_actions is not None and log.beside_rewards is not None:
         made = log.beside_actions >= 0
         actions = np.concatenate([actions, log.beside_actions[made]])

@@ -10,7 +10,8 @@ import numpy as np
 from rl_training.evaluation import BanditLog, Estimate, interval
 from rl_training.evaluation.intervals import Method
 from rl_training.evaluation.missing import difference, fill_missing, worst_case_estimates
-from sage.evidence.logged_rewards import bandit_log, predict_rewards
+from sage.evidence.completeness import UNCHECKED, Completeness
+from sage.evidence.logged_rewards import bandit_log, predict_rewards, sampling_of
 from sage.evidence.objective import QUALITY, Objective
 from sage.evidence.reward import RewardError
 from sage.evidence.routing_data import RoutingData
@@ -53,8 +54,8 @@ class Part(NamedTuple):
 
     @property
     def missing(self) -> int:
-        """Returns the number of rows and shadows in which nobody saw it."""
-        return int((~self.observed).sum()) + unseen(self.log)
+        """Returns the number of rows and shadows in which it was wanted and nobody saw it."""
+        return int((~self.observed & self.log.tries[0].made).sum()) + unseen(self.log)
 
 
 def quality_part(data: RoutingData, cells: Cells, seed: int = 0, *, shadows: bool = False) -> Part:
@@ -82,6 +83,7 @@ def cost_part(data: RoutingData, cells: Cells, seed: int = 0, *, shadows: bool =
         clusters=data.contexts.task_id,
         reward_range=(0.0, max(float(most), least)),
         **({} if asked is None else asked.beside(data.propensity, asked.cost_usd)),
+        **(sampling_of(data) if shadows else {}),
     )
     scale = max(COST_SCALE * float(seen.mean()), least)
     return Part(log, observed, predict_rewards(log, seed, observed), scale, skewed=True)
@@ -106,7 +108,8 @@ def estimate_both(
 
     Both policies are given by their probabilities [n, models]; `level` and `method` are those of the intervals.
     """
-    cells, how = Cells.of(data.contexts), {"level": level, "method": method}
+    cells = Cells.of(data.contexts)
+    how = {"level": level, "method": method, "completeness": data.completeness}
     quality = quality_part(data, cells, seed, shadows=True)
     cost = cost_part(data, cells, seed, shadows=True)
 
@@ -126,7 +129,7 @@ def estimate_both(
         cost_usd=change,
         usd_per_task=bounded_mean(cost, candidate, None, **how),
         incumbent_usd_per_task=bounded_mean(cost, incumbent, None, **how).value,
-        cost_ratio=ratio_of(own, other, change, **how),
+        cost_ratio=ratio_of(own, other, change, level=level, method=method),
     )
 
 
@@ -147,22 +150,30 @@ def ratio_of(own: Estimate, other: Estimate, change: Amount, *, level: float, me
 
 
 def bounded_mean(
-    part: Part, candidate: np.ndarray, incumbent: np.ndarray | None, *, level: float, method: Method
+    part: Part,
+    candidate: np.ndarray,
+    incumbent: np.ndarray | None,
+    *,
+    level: float,
+    method: Method,
+    completeness: Completeness = UNCHECKED,
 ) -> Amount:
     """Returns the mean per decision of candidate minus incumbent, with its interval.
 
-    Both are probabilities [n, models]. Without an incumbent it is the candidate's own mean per task.
+    Both are probabilities [n, models]. Without an incumbent it is the candidate's own mean per task. Rows that
+    `completeness` lacks count as missing.
     """
+    absent = completeness.weights(part.log)
     value = difference(fill_with_predictions(part), candidate, incumbent, part.predictions)
     ends = (value, value)
-    if part.missing:
-        ends = worst_case_estimates(part.log, candidate, incumbent, part.predictions, ~part.observed)
+    if part.missing or absent is not None:
+        ends = worst_case_estimates(part.log, candidate, incumbent, part.predictions, ~part.observed, absent)
     scale = part.scale
     if incumbent is None:
         scale *= len(part.log.actions) / len(value.influence)
         value, *ends = (per_task(found, part.log) for found in (value, *ends))
     low, high = (interval(end, method=method, level=level, scale=scale, skewed=part.skewed) for end in ends)
-    return Amount(value=value.value, low=low.low, high=high.high, missing=part.missing)
+    return Amount(value=value.value, low=low.low, high=high.high, missing=part.missing + completeness.absent)
 
 
 def per_task(estimate: Estimate, log: BanditLog) -> Estimate:
@@ -171,7 +182,9 @@ def per_task(estimate: Estimate, log: BanditLog) -> Estimate:
     The number of decisions is a property of the task, and taken to be the same with any policy.
     """
     sizes = np.bincount(log.cluster_index)
-    mean = float(sizes.mean())
+    absent = len(estimate.influence) - len(sizes)  # rows of any of these tasks, in clusters of their own
+    sizes = np.concatenate([sizes, np.ones(absent, np.int64)])
+    mean = float(sizes.sum()) / (len(sizes) - absent)
     influence = estimate.influence * mean + estimate.value * (sizes - mean)
     unseen = None if estimate.unseen is None else estimate.unseen.times(mean)
     return Estimate(estimate.name, estimate.value * mean, influence, estimate.bias_bound * mean, unseen=unseen)

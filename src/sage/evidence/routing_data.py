@@ -7,27 +7,24 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
 
+from sage.evidence.completeness import UNCHECKED, Completeness, HeaderError
+from sage.evidence.export_file import RoutingDataError, read_header, read_records, write_records
 from sage.evidence.held_calls import HeldCalls, is_seen
 from sage.evidence.reward import REWARD_V1, RewardWeights, composite_reward, measured_weights
 from sage.evidence.selection import EVERYTHING, Selection
 from sage.evidence.shadows import Shadows, none_if_nan, shadows_of
 from sage.evidence.tasks import TaskKeys, keys_of, label_tasks, text_digest
-from sage.files import replacing
-from sage.log.record_checks import OPERATOR, RecordError
+from sage.log.record_checks import OPERATOR
 from sage.log.records import Decision, Outcome
 from sage.policies.policy import Contexts, object_array, select_rows
 from sage.splitting import in_first_part
 
 log = logging.getLogger(__name__)
-
-
-class RoutingDataError(ValueError):
-    """A file of decisions that cannot be learned from; the message names the line and the fix."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +53,9 @@ class RoutingData:
     shadows: Shadows | None = None  # None where no second model was asked
     tasks: TaskKeys | None = None  # what names the tasks of `contexts`; None: callers' ids alone
     tenant: np.ndarray | None = None  # text [n]
+    completeness: Completeness = UNCHECKED  # of the file that all rows came from, or of the log
+    sampled: np.ndarray | None = None  # bool [n]: the outcome was drawn to be reported; None: every outcome is wanted
+    sampling_rates: np.ndarray | None = None  # float64 [n]: the probability of that
 
     def __len__(self) -> int:
         """Returns the number of decisions."""
@@ -73,9 +73,12 @@ class RoutingData:
         besides = [] if self.shadows is None else [*self.shadows.columns]
         besides += [] if self.tasks is None or not any(self.tasks.opening) else [self.tasks.opening]
         besides += [] if self.tenant is None or (self.tenant == "default").all() else [self.tenant]
+        besides += [] if self.sampled is None or self.sampling_rates is None else [self.sampled, self.sampling_rates]
         for values in (*self.contexts.columns, *(getattr(self, name) for name in ROW_COLUMNS), *besides):
             text = values.dtype.kind == "U"
             digest.update("\0".join(values.tolist()).encode() if text else np.ascontiguousarray(values).tobytes())
+        if self.completeness.absent:
+            digest.update(repr(self.completeness).encode())
         for text in () if self.contexts.text is None else self.contexts.text:
             digest.update((text.encode() if isinstance(text, str) else text.tobytes()) + b"\0")
         return digest.hexdigest()
@@ -84,6 +87,11 @@ class RoutingData:
     def observed(self) -> np.ndarray:
         """Returns bool [n]: the rows with a quality or a time-out."""
         return ~np.isnan(self.quality) | self.timed_out
+
+    @property
+    def lacks_outcome(self) -> np.ndarray:
+        """Returns bool [n]: the rows whose outcome is wanted and not known."""
+        return ~self.observed if self.sampled is None else ~self.observed & self.sampled
 
     def measured(self, weights: RewardWeights = REWARD_V1) -> RewardWeights:
         """Returns the weights without the parts (cost, latency) that no observed row has; time-outs need not have them.
@@ -114,6 +122,9 @@ class RoutingData:
             shadows=None if self.shadows is None else self.shadows.select(rows),
             tasks=None if self.tasks is None else self.tasks.select(rows),
             tenant=None if self.tenant is None else self.tenant[rows],
+            completeness=self.completeness,
+            sampled=None if self.sampled is None else self.sampled[rows],
+            sampling_rates=None if self.sampling_rates is None else self.sampling_rates[rows],
             **columns,
         )
 
@@ -140,7 +151,28 @@ class RoutingData:
         if not path.is_file():
             raise RoutingDataError(f"{path}: there is no such file: make it with `sage rl export --output {path}`")
         taken = Counter() if dropped is None else dropped
-        return cls.from_records(selection.rows(read_records(path), taken), where=named(path, selection), gaps=gaps)
+        return cls.from_export(path, selection, taken, where=named(path, selection), gaps=gaps)
+
+    @classmethod
+    def from_export(
+        cls, path: Path, selection: Selection, dropped: Counter[str], *, where: str, gaps: bool
+    ) -> RoutingData:
+        """Returns the selected rows of an export, and what the file lacks of its log, by its header."""
+        numbers: list[int | None] = []
+
+        def counted() -> Iterator[tuple[Decision, Outcome | None]]:
+            for row in read_records(path):
+                numbers.append(row[0].number)
+                yield row
+
+        header = read_header(path)
+        data = cls.from_records(selection.rows(counted(), dropped), where=where, gaps=gaps)
+        if header is None:
+            return data
+        try:
+            return replace(data, completeness=header.compare(numbers, selection))
+        except HeaderError as error:
+            raise RoutingDataError(f"{path}, the header in line 1: {error}") from error
 
     @classmethod
     def from_records(
@@ -162,7 +194,9 @@ class RoutingData:
         decisions: list[Decision] = []
         outcomes: list[Outcome] = []
         for decision, outcome, _ in held.rows(rows):
-            known = outcome or Outcome(decision_id=decision.id, time=decision.time)
+            known = (outcome if decision.outcome_wanted else None) or Outcome(
+                decision_id=decision.id, time=decision.time
+            )
             if gaps or is_seen(known):
                 decisions.append(decision)
                 outcomes.append(known)
@@ -194,6 +228,7 @@ class RoutingData:
                 task_id=str((self.contexts.task_id if self.tasks is None else self.tasks.given)[i]),
                 opening="" if self.tasks is None else str(self.tasks.opening[i]),
                 tenant="default" if self.tenant is None else str(self.tenant[i]),
+                outcome_probability=None if self.sampling_rates is None else float(self.sampling_rates[i]),
                 category=str(self.contexts.category[i]),
                 prompt=text if isinstance(text, str) and text else None,
                 words=None if isinstance(text, str) else tuple(text.tolist()),
@@ -225,53 +260,13 @@ class RoutingData:
 ROW_COLUMNS = tuple(
     f.name
     for f in fields(RoutingData)
-    if f.name not in ("contexts", "models", "features_version", "shadows", "tasks", "tenant")
+    if f.default is MISSING and f.name not in ("contexts", "models", "features_version")
 )
 
 
 def named(path: Path, selection: Selection) -> str:
     """Returns the path, and in parentheses the selection if there is one, for messages."""
     return f"{path} ({selection})" if str(selection) else str(path)
-
-
-def read_records(path: Path) -> Iterator[tuple[Decision, Outcome | None]]:
-    """Reads the records of a JSONL file line by line; the outcome is None where nobody reported one.
-
-    Raises RoutingDataError, with the line's number, at the first line that is not whole JSON or breaks a rule of
-    records.
-    """
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            where = f"{path}, line {number}"
-            try:
-                values = json.loads(line.decode("utf-8"), parse_constant=refuse_constant)
-            except (json.JSONDecodeError, RecursionError) as error:
-                cut = "" if line.endswith(b"\n") else " (the file ends in the middle of it)"
-                raise RoutingDataError(f"{where}: not a whole JSON object{cut}: export the file again") from error
-            except (RoutingDataError, ValueError) as error:  # not UTF-8, or a number of thousands of digits
-                raise RoutingDataError(f"{where}: {error}: export the file again") from error
-            if not isinstance(values, dict) or not isinstance(values.get("outcome", ""), dict | None):
-                raise RoutingDataError(f"{where}: a line is a decision with an 'outcome': export with `sage rl export`")
-            try:
-                given = values.pop("outcome")
-                yield Decision.from_json(values), None if given is None else Outcome.from_json(given)
-            except RecordError as error:
-                raise RoutingDataError(f"{where}: {error}") from error
-
-
-def write_records(path: Path, records: Iterable[tuple[Decision, Outcome | None]]) -> int:
-    """Writes one line per record, complete or not at all, and returns the number of lines."""
-    num_written = 0
-    with replacing(path, private=True) as temporary, temporary.open("w", encoding="utf-8") as file:
-        for decision, outcome in records:
-            line = decision.to_json() | {"outcome": None if outcome is None else outcome.to_json()}
-            file.write(json.dumps(line, allow_nan=False, ensure_ascii=False) + "\n")
-            num_written += 1
-    return num_written
-
-
-def refuse_constant(name: str) -> float:
-    raise RoutingDataError(f"{name} is not a number that an outcome can have: leave unknown values out (null)")
 
 
 def check_row(decision: Decision, outcome: Outcome | None, first: Decision, seen: set[str], where: str) -> None:
@@ -339,6 +334,9 @@ def to_arrays(decisions: list[Decision], outcomes: list[Outcome]) -> RoutingData
     chosen = np.array([column[d.model] for d in decisions])
     answered = np.array([column[o.model or d.model] for d, o in zip(decisions, outcomes, strict=True)])
     tasks = keys_of((d.task_id, d.opening, d.id) for d in decisions)
+    rates = None
+    if any(d.outcome_probability is not None for d in decisions):
+        rates = np.array([d.outcome_probability or 1.0 for d in decisions])
     return RoutingData(
         contexts=Contexts(
             role=np.array([d.role for d in decisions]),
@@ -365,6 +363,8 @@ def to_arrays(decisions: list[Decision], outcomes: list[Outcome]) -> RoutingData
         shadows=shadows_of(decisions, outcomes, column),
         tasks=tasks,
         tenant=np.array([d.tenant for d in decisions]),
+        sampled=None if rates is None else np.array([d.outcome_wanted for d in decisions]),
+        sampling_rates=rates,
     )
 
 

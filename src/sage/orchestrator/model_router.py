@@ -327,7 +327,8 @@ class Router:
         if self.bandit is not None and joined.before != joined.after:
             with suppress(*LOG_FAILURES):  # the report is logged: that the bandit misses it is no reason to repeat it
                 decision = self.log.decision(outcome.decision_id)
-                if decision.cascade is None and not decision.held:  # whose models are not chosen one by one
+                single = decision.cascade is None and not decision.held  # else models are not chosen one by one
+                if single and decision.outcome_wanted:
                     with self.lock:
                         self.bandit.learn(decision, joined.before, joined.after)
         return joined.status

@@ -16,8 +16,8 @@ from sage.evidence.cascades.cascade_export import ExportedCascades, export_casca
 from sage.evidence.cascades.cascade_records import CascadeEpisode
 from sage.evidence.export_dataset import Exported, export
 from sage.evidence.objective import DEFAULT, Objective
-from sage.evidence.routing_data import RoutingData, RoutingDataError, named, read_records
-from sage.evidence.selection import Selection
+from sage.evidence.routing_data import RoutingData, RoutingDataError, named
+from sage.evidence.selection import EVERYTHING, Selection
 from sage.log.decision_log import DecisionLog
 from sage.log.records import Decision, Outcome
 from sage.orchestrator.models_file import GuardLimits, ModelsFile
@@ -76,7 +76,7 @@ def read_decisions(log: LogLike, selection: Selection) -> ChosenRows[RoutingData
     path = path_of(log)
     if path is not None and is_sqlite(path):
         with exported(path, export, selection, dropped) as file:
-            data = RoutingData.from_records(read_records(file), where=named(path, selection), gaps=True)
+            data = RoutingData.from_export(file, EVERYTHING, Counter(), where=named(path, selection), gaps=True)
     elif path is not None:
         data = RoutingData.read(path, gaps=True, selection=selection, dropped=dropped)
     elif isinstance(log, RoutingData) and not str(selection):

@@ -40,11 +40,12 @@ class Group:
     cost_usd: list[float] = field(default_factory=list)
     latency_s: list[float] = field(default_factory=list)
 
-    def add(self, outcome: Outcome | None) -> None:
+    def add(self, decision: Decision, outcome: Outcome | None) -> None:
         self.decisions += 1
         if outcome is None:
             return
         quality = 0.0 if outcome.timed_out else outcome.quality
+        quality = quality if decision.outcome_wanted else None
         for values, value in (
             (self.quality, quality),
             (self.cost_usd, outcome.cost_usd),
@@ -128,7 +129,7 @@ def group_by(
 ) -> dict[str, dict]:
     groups: defaultdict[str, Group] = defaultdict(Group)
     for decision, outcome in rows:
-        groups[key(decision, outcome)].add(outcome)
+        groups[key(decision, outcome)].add(decision, outcome)
     return {name: groups[name].summary() for name in sorted(groups)}
 
 
@@ -194,7 +195,7 @@ def why_not_judged(data: RoutingData, target: np.ndarray) -> str:
         return f"the log has outcomes of {tasks} tasks, fewer than {FEWEST_TASKS}"
     if (target == data.propensity).all():
         return "the log has no other model beside it to compare with"
-    log = bandit_log(data, Cells.of(data.contexts), QUALITY)
+    log = bandit_log(data, Cells.of(data.contexts), QUALITY, sampled=True)
     return compare(log, target, data.propensity, observed=data.observed, method=ONE_LOOK)[0].refusal or ""
 
 

@@ -57,11 +57,11 @@ EXPORTS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "retries of 400 digits": (changed(lambda row: row["outcome"].update(retries=10**400)), "must be a whole number"),
     "a number too long to read": (
         lambda rows: rows.replace(b'"retries": 0', b'"retries": ' + b"9" * 5000, 1),
-        "line 1: ",
+        "line 2: ",
     ),
     "features of another length": (
         lambda rows: b"".join(
-            json.dumps(json.loads(line) | {"features": [0.0]}).encode() + b"\n" for line in rows.splitlines()
+            json.dumps(json.loads(line) | {"features": [0.0]}).encode() + b"\n" for line in rows.splitlines()[1:]
         ),
         "rows have 1 features, and version 1 has 26",
     ),
@@ -83,7 +83,16 @@ EXPORTS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
         "line 2: quality=0.5 of a time-out",
     ),
     "a clock before 1970": (changed(lambda row: row.update(time=-5.0)), "line 2: time=-5.0 must be"),
-    "one task only": (lambda rows: rows.splitlines()[0] + b"\n", "there are 1 different tasks, too few"),
+    "one task only": (lambda rows: rows.splitlines()[1] + b"\n", "there are 1 different tasks, too few"),
+    "a header of a later sage": (
+        lambda rows: rows.replace(b'"sage_export": 1', b'"sage_export": 2'),
+        "the header in line 1: it is of version 2",
+    ),
+    "a header of other rows": (
+        lambda rows: rows.replace(b'"last": 120', b'"last": 119'),
+        "one of which has number 120",
+    ),
+    "half a header": (lambda rows: rows[:20] + b"\n" + rows, "the header in line 1: it is not whole JSON"),
     "empty": (lambda rows: b"", "holds no decision with an outcome"),
     "features of another sage": (
         lambda rows: rows.replace(b'"features_version": 1', b'"features_version": 2'),
@@ -250,7 +259,8 @@ def test_a_run_pack_that_is_wrong(
 def test_a_log_without_exploration_is_learned_from_with_a_warning(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+    header, *rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+    assert header["sage_export"] == 1
     lines = [json.dumps(row | {"candidates": [row["model"]], "probabilities": [1.0]}) for row in rows]
     (folder / "fixed.jsonl").write_text("\n".join(lines) + "\n")
     assert main(["rl", "train-table", "--data", "fixed.jsonl", "--out", "fixed.bin"]) == 0

@@ -4,7 +4,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sage.evidence.routing_data import RoutingData, RoutingDataError, write_records
+from sage.evidence.export_file import write_records
+from sage.evidence.routing_data import RoutingData, RoutingDataError
 from sage.log.records import Decision, Outcome
 from sage.words import hash_words
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from sage.evidence.export_dataset import export
-from sage.evidence.routing_data import RoutingData, RoutingDataError, write_records
+from sage.evidence.export_file import write_records
+from sage.evidence.routing_data import RoutingData, RoutingDataError
 from sage.log.cascade_steps import Attempt, Step, Verdict, taken, together
 from sage.log.compaction import erase
 from sage.log.decision_log import DecisionLog, LogError

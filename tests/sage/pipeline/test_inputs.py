@@ -11,7 +11,8 @@ import pytest
 
 from sage.evidence.cascades.cascade_data import CascadeData
 from sage.evidence.export_dataset import export
-from sage.evidence.routing_data import RoutingData, RoutingDataError, read_records
+from sage.evidence.export_file import read_records
+from sage.evidence.routing_data import RoutingData, RoutingDataError
 from sage.evidence.selection import OTHER_TENANTS, Selection, SelectionError
 from sage.log.decision_log import DecisionLog
 from sage.pipeline.inputs import (

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from sage.evidence.cascades.cascade_records import STOP, CascadeEpisode, CascadeStep
-from sage.evidence.routing_data import RoutingDataError, named, none_if_nan, number_or_nan, refuse_constant
+from sage.evidence.export_file import refuse_constant
+from sage.evidence.routing_data import RoutingDataError, named, none_if_nan, number_or_nan
 from sage.evidence.selection import EVERYTHING, Selection
 from sage.evidence.tasks import TaskKeys, keys_of, label_tasks, text_digest
 from sage.files import replacing
