@@ -14,10 +14,11 @@ from gate import EPSILON, ROWS, World, draw_pair
 
 from rl_training.evaluation import BanditLog, Estimate, interval, paired_difference
 from rl_training.evaluation.diagnostics import MIN_EFFECTIVE_SAMPLE_SIZE, ROWS_PER_SQUARED_SKEWNESS, skewness
-from rl_training.evaluation.missing import normal_tail
+from rl_training.evaluation.missing import add_absent, normal_tail
 from rl_training.evaluation.reward_model import assign_folds
 from rl_training.evaluation.unseen import Unseen
 from rl_training.evaluation.within_cluster import expected_residuals, variance_components
+from sage.evidence.completeness import Completeness
 from sage.evidence.logged_rewards import FOLDS, PRIOR_ROWS
 from sage.evidence.missingness import GONE, UNUSUAL, find_gaps
 from sage.evidence.tasks import basis_of
@@ -75,29 +76,49 @@ class Found(NamedTuple):
         return interval(self.lowest, method=method, level=LEVEL).low
 
 
-def judge(log: Log, observed: np.ndarray | None = None) -> Found:
+def judge(
+    log: Log,
+    observed: np.ndarray | None = None,
+    *,
+    absent: int = 0,
+    sampled: np.ndarray | None = None,
+    rate: float = 1.0,
+) -> Found:
+    """What the gate looks at, where `absent` rows were deleted from the log, or where only the outcomes of the rows in
+    `sampled` are wanted, which were drawn at `rate`."""
     rest = EPSILON / log.size
     present = np.bincount(log.cluster) > 0
     cluster = (np.cumsum(present) - 1)[log.cluster]
     chance = np.where(log.action == log.static, 1 - EPSILON + rest, rest)
-    seen = np.ones(len(log.action), bool) if observed is None else observed
+    everything = np.ones(len(log.action), bool)
+    looked = everything if sampled is None else sampled
+    chance = chance * rate
+    seen = looked if observed is None else observed & looked
     plain, informed = predict(log, cluster, seen)
     filled = log._replace(reward=np.where(seen, log.reward, plain[np.arange(len(seen)), log.action]))
-    everything = np.ones(len(seen), bool)
-    if not agree(*(clustered(gains(filled, chance, everything, table), cluster) for table in (plain, informed))):
+    tables = (gains(filled, chance, everything, table, looked=looked) for table in (plain, informed))
+    if not agree(*(clustered(terms, cluster) for terms in tables)):
         informed = plain
-    unseen = unseen_outcomes(log, informed, cluster)
-    after = clustered(gains(log, chance, seen, informed), cluster, unseen)
+    unseen = unseen_outcomes(log, informed, cluster, rate)
+    after = lowest = clustered(gains(log, chance, seen, informed, looked=looked), cluster, unseen)
+    if observed is not None:
+        lowest = clustered(gains(log, chance, seen, informed, worst=True, looked=looked), cluster, unseen)
+    if absent:
+        span = log.bounds[1] - log.bounds[0]
+        lowest = add_absent(lowest, cluster, np.full(absent, -span / (rest * rate)))
     return Found(
-        after,
-        after if observed is None else clustered(gains(log, chance, seen, informed, worst=True), cluster, unseen),
-        is_refused(log, cluster, chance),
-        has_gone(log, cluster, chance),
+        after, lowest, is_refused(log, cluster, chance, looked, rate), has_gone(log, cluster, chance, looked, rate)
     )
 
 
 def gains(
-    log: Log, chance: np.ndarray, seen: np.ndarray, predictions: np.ndarray, *, worst: bool = False
+    log: Log,
+    chance: np.ndarray,
+    seen: np.ndarray,
+    predictions: np.ndarray,
+    *,
+    worst: bool = False,
+    looked: np.ndarray | None = None,
 ) -> np.ndarray:
     """[n] the doubly robust terms; outcomes that are not seen as predicted, or as bad for the claim as can be."""
     index = np.arange(len(log.action))
@@ -106,14 +127,15 @@ def gains(
     missing = np.where(helps, log.bounds[0], log.bounds[1]) - at if worst else 0.0
     residual = np.where(seen, log.reward - at, missing)
     model = predictions[index, log.candidate] - predictions[index, log.static]
+    residual = residual if looked is None else residual * looked
     return model + (helps.astype(float) - hurts) / chance * residual
 
 
-def unseen_outcomes(log: Log, predictions: np.ndarray, cluster: np.ndarray) -> Unseen:
+def unseen_outcomes(log: Log, predictions: np.ndarray, cluster: np.ndarray, rate: float = 1.0) -> Unseen:
     """Columns are the candidate's choice and the static table's; both are empty where these are the same."""
     rest, index = EPSILON / log.size, np.arange(len(log.action))
     differs = log.candidate != log.static
-    chance = np.stack([np.full(len(index), rest), np.full(len(index), 1 - EPSILON + rest)], axis=1)
+    chance = np.stack([np.full(len(index), rest), np.full(len(index), 1 - EPSILON + rest)], axis=1) * rate
     weights = differs[:, None] * np.array([1.0, -1.0]) / chance
     predicted = np.stack([predictions[index, log.candidate], predictions[index, log.static]], axis=1)
     least, most = (weights * (end - predicted) for end in log.bounds)
@@ -162,34 +184,41 @@ def clustered(score: np.ndarray, cluster: np.ndarray, unseen: Unseen | None = No
     return Estimate("doubly robust", value, influence, unseen=unseen)
 
 
-def is_refused(log: Log, cluster: np.ndarray, chance: np.ndarray) -> bool:
+def is_refused(log: Log, cluster: np.ndarray, chance: np.ndarray, looked: np.ndarray, rate: float) -> bool:
     rows, rest = len(log.action), EPSILON / log.size
     if np.count_nonzero(np.bincount(cluster, log.candidate != log.static)) < FEWEST_TASKS:
         return True
     for policy in (log.candidate, log.static):
-        ratio = 1 / np.where(policy == log.static, 1 - EPSILON + rest, rest)
+        ratio = 1 / (np.where(policy == log.static, 1 - EPSILON + rest, rest) * rate)
         second, third = float(ratio.mean()), float((ratio**2).mean())
-        weights = np.bincount(cluster, (log.action == policy) / chance)
+        weights = np.bincount(cluster, looked * (log.action == policy) / chance)
         size = min(weights.sum() ** 2 / (weights**2).sum(), rows / second)
         if size < MIN_EFFECTIVE_SAMPLE_SIZE or rows < ROWS_PER_SQUARED_SKEWNESS * skewness(1.0, second, third) ** 2:
             return True
     return False
 
 
-def has_gone(log: Log, cluster: np.ndarray, chance: np.ndarray) -> bool:
+def has_gone(log: Log, cluster: np.ndarray, chance: np.ndarray, looked: np.ndarray, rate: float) -> bool:
     for policy in (log.candidate, log.static):
-        mean = clustered((log.action == policy) / chance, cluster)
+        mean = clustered(looked * (log.action == policy) / chance, cluster)
         if 2 * normal_tail(np.array([abs(mean.value - 1)]), np.array([mean.standard_error**2]))[0] < GONE:
             return True
     usual, rest = np.bincount(log.static, minlength=log.size), EPSILON / log.size
-    most = 1 - EPSILON + rest
+    rest, most = rest * rate, (1 - EPSILON + rest) * rate
     expected = usual * most + (len(log.action) - usual) * rest
     variance = usual * most * (1 - most) + (len(log.action) - usual) * rest * (1 - rest)
-    few = normal_tail(expected - np.bincount(log.action, minlength=log.size), variance)
+    few = normal_tail(expected - np.bincount(log.action, looked, log.size), variance)
     return bool(few.min() < GONE / log.size)
 
 
-def check(log: Log, observed: np.ndarray | None = None) -> None:
+def check(
+    log: Log,
+    observed: np.ndarray | None = None,
+    *,
+    absent: int = 0,
+    sampled: np.ndarray | None = None,
+    rate: float = 1.0,
+) -> None:
     """The gate itself, on the same log, must say the same."""
     index, seen = np.arange(len(log.action)), np.ones(len(log.action), bool) if observed is None else observed
     propensities = np.full((len(index), log.size), EPSILON / log.size)
@@ -201,10 +230,17 @@ def check(log: Log, observed: np.ndarray | None = None) -> None:
         features=log.category[:, None],
         clusters=log.cluster,
         reward_range=log.bounds,
+        **({} if sampled is None else {"sampled": sampled, "sampling_rates": np.full(len(index), rate)}),
     )
     one_hot = np.eye(log.size)
-    report, worst = compare(bandit, one_hot[log.candidate], one_hot[log.static], observed=seen, method="t")
-    found, models = judge(log, observed), tuple(f"model {k}" for k in range(log.size))
+    seen = seen if sampled is None else seen & sampled
+    lacks = Completeness(checked=True, gone=absent)
+    weights = lacks.weights(bandit)
+    report, worst = compare(
+        bandit, one_hot[log.candidate], one_hot[log.static], observed=seen, absent=weights, method="t"
+    )
+    found = judge(log, observed, absent=absent, sampled=sampled, rate=rate)
+    models = tuple(f"model {k}" for k in range(log.size))
     texts = ("policy", "policy_version", "incumbent", "incumbent_version", "learner", "data_sha256", "reward_version")
     texts = (*texts, "method")
     numbers = ("num_rows", "left_out_rows", "floor", "differing_share", "mean_logged_reward", "seed")
@@ -215,6 +251,7 @@ def check(log: Log, observed: np.ndarray | None = None) -> None:
             data_source="replay",
             acting_share=1.0,
             basis=basis_of(log.cluster, None),
+            completeness=lacks,
             **dict.fromkeys(texts, ""),
             **dict.fromkeys(numbers, 0),
         )

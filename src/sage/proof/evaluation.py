@@ -10,6 +10,7 @@ import numpy as np
 from rl_training.evaluation import BanditLog, Interval, Report, compare_bandit, worst_case_interval
 from rl_training.evaluation.intervals import Method
 from rl_training.evaluation.missing import fill_missing
+from sage.evidence.completeness import UNCHECKED, Completeness
 from sage.evidence.incumbent import incumbent_of
 from sage.evidence.logged_rewards import bandit_log
 from sage.evidence.missingness import Missingness, find_gaps
@@ -61,6 +62,8 @@ class OfflineEvaluation:
     parts: QualityAndCost | None = None  # None where the report refuses
     tenants: dict[str, TenantGain] = field(default_factory=dict)  # where there are two or more
     selection: str = ""  # which rows and outcomes were taken, and how many were not
+    completeness: Completeness = UNCHECKED  # what the log lacks
+    wanted_share: float = 1.0  # of outcomes that were drawn to be reported: others count nowhere
 
     @property
     def bound(self) -> Interval | None:
@@ -117,7 +120,9 @@ def evaluate_offline(
     candidate = serving_distribution(policy, guard, rows.contexts, rows.models, rows.eligible).probabilities
     acting = incumbent.differs(candidate)
     log, observed = bandit_log(rows, Cells.of(rows.contexts), objective.weights, shadows=True), rows.observed
-    report, worst = compare(log, candidate, incumbent.probabilities, observed=observed, method=method, seed=seed)
+    absent = rows.completeness.weights(log)
+    how = {"observed": observed, "absent": absent, "method": method, "seed": seed}
+    report, worst = compare(log, candidate, incumbent.probabilities, **how)
 
     def gain_of(some: np.ndarray) -> PointEstimate:
         return estimate_rows(rows.select(some), candidate[some], incumbent.probabilities[some], objective, seed)
@@ -149,6 +154,8 @@ def evaluate_offline(
         if report.refusal
         else estimate_both(rows, candidate, incumbent.probabilities, level=LEVEL, method=method, seed=seed),
         tenants={} if report.refusal else by_tenant(rows.tenant, rows.contexts.task_id, acting, gain_of),
+        completeness=rows.completeness,
+        wanted_share=1.0 if rows.sampled is None else float(rows.sampled.mean()),
     )
 
 
@@ -158,13 +165,15 @@ def compare(
     incumbent: np.ndarray,
     *,
     observed: np.ndarray,
+    absent: np.ndarray | None = None,
     method: Method = ANYTIME,
     seed: int = 0,
 ) -> tuple[Report, Interval | None]:
     """Returns the report of the doubly robust paired difference, and an interval for whatever missing outcomes were.
 
     Policies are probabilities [n, models]; rewards are predicted from other tasks than the row's. The report takes
-    missing outcomes to be as predicted. The interval is None if nothing is missing or the report refuses.
+    missing outcomes to be as predicted. `absent` [m] are the weights of rows that the log lacks, None for none. The
+    interval is None if nothing is missing or the report refuses.
     """
     predictions = predict_for_proof(log, candidate, incumbent, observed, seed)
     filled = fill_missing(log, ~observed, predictions)
@@ -175,9 +184,11 @@ def compare(
     if 0 < tasks < FEWEST_TASKS and not report.refusal:
         few = f"the policies differ in rows of {tasks} tasks, fewer than {FEWEST_TASKS}: log more tasks of these kinds"
         report = replace(report, rows=(), interval=None, refusal=few)
-    if report.refusal or (observed.all() and not unseen(log)):
+    known = (observed | ~log.tries[0].made).all() and not unseen(log)
+    if report.refusal or (known and absent is None):
         return report, None
-    return report, worst_case_interval(log, candidate, incumbent, predictions, ~observed, level=LEVEL, method=method)
+    gaps = {"missing": ~observed, "absent": absent}
+    return report, worst_case_interval(log, candidate, incumbent, predictions, **gaps, level=LEVEL, method=method)
 
 
 def raw_choice(data: RoutingData, policy: LearnedPolicy) -> np.ndarray:

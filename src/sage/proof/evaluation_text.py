@@ -44,6 +44,10 @@ def remarks(found: OfflineEvaluation) -> Iterator[str]:
         yield f"by tenant: {tell(found.tenants)}"
     if found.selection:
         yield f"rows {found.selection}"
+    if found.wanted_share < 1:
+        yield f"outcomes were drawn to be reported in {found.wanted_share:.1%} of rows; others count nowhere"
+    if str(found.completeness):
+        yield str(found.completeness)
 
 
 def parts_of(found: OfflineEvaluation) -> list[str]:

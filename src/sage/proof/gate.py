@@ -78,7 +78,8 @@ def judge_evaluation(found: OfflineEvaluation, allow_synthetic: bool, looks: int
     if found.tenants:
         verdict = judge_tenants(found, verdict)
     label = "" if found.evidence else f"SYNTHETIC, no evidence ({NOT_EVIDENCE}): "
-    return replace(verdict, reason=f"{label}{verdict.reason}; {cost_change(found)}")
+    remarks = [text for text in (str(found.completeness), cost_change(found)) if text]
+    return replace(verdict, reason=f"{label}{'; '.join([verdict.reason, *remarks])}")
 
 
 def judge_tenants(found: OfflineEvaluation, verdict: GateVerdict) -> GateVerdict:
@@ -102,14 +103,18 @@ def judge_reward(found: OfflineEvaluation) -> GateVerdict:
         f"expected reward {report.value:+.4f} against {found.incumbent} ({found.incumbent_version}), lower bound "
         f"{worst.low:+.4f} {basis(found)}"
     )
-    if found.missing.rows:
-        gain += f", whatever the {found.missing.rows:,} missing outcomes were"
+    unknown = f"{found.missing.rows:,} missing outcomes" if found.missing.rows else ""
+    if absent := found.completeness.absent:
+        unknown += f"{' and ' if unknown else ''}{absent:,} absent rows"
+    if unknown:
+        gain += f", whatever the {unknown} were"
     if report.above_zero and worst.low <= 0:
+        told = f" ({found.missing.told})" if found.missing.rows else ""
+        fix = "report them, time-outs and errors too" if found.missing.rows else WHOLE_LOG
         return GateVerdict(
             False,
-            f"the verdict depends on {found.missing.rows:,} missing outcomes ({found.missing.told}): the lower bound "
-            f"is {report.interval.low:+.4f} if they are like the others, and {worst.low:+.4f} if they are not; report them, time-outs "
-            "and errors too",
+            f"the verdict depends on {unknown}{told}: the lower bound is {report.interval.low:+.4f} if they are like the "
+            f"others, and {worst.low:+.4f} if they are not; {fix}",
         )
     if worst.low > 0:
         return GateVerdict(True, f"{gain}: above zero, the policy decides in {found.acting_share:.1%} of rows")

@@ -1,0 +1,137 @@
+"""What the gate proves where only a share of the outcomes is wanted (`outcomes: {sample: 0.2}`), on real outcome tables.
+
+OMP_NUM_THREADS=1 .venv/bin/python benchmarks/sage/sampled_outcomes.py --data DIR
+
+Logs, static tables (`random`) and candidates are drawn as in gate.py. Of every log's decisions a fifth is drawn to have an
+outcome; the gate weights these by 1 / .2 and uses the contexts of all rows. Parts:
+
+- power: candidates that are more than 2 points better; 20,000 rows of which a fifth has an outcome, beside as many rows as that with
+  all outcomes (`complete`), and beside the same with 1 % of the wanted outcomes missing (worst case);
+- null: candidates that are 0 to .3 points worse, after 20,000 and 5,000 rows of which a fifth has an outcome;
+  "All that was reported" stands beside it: a proxy has also reported the failures of rows that were not drawn, of the models that
+  the candidate gives up, and a gate takes all these rows as its log.
+
+Wanted: power at least .8 of that of complete rows, both intervals; false promotion at most .0365 in every cell. Exits with 1 if
+not. No setting is chosen on these tables. One file per table in results/sampled_outcomes; those that are there are not computed
+again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+from gate import ROWS, World, load
+from pools import FILES
+from quick_gate import Log, check, draw, judge
+
+from sage.files import write_json
+
+OUT = Path(__file__).parent / "results" / "sampled_outcomes"
+RATE, MISSING = 0.2, 0.01
+NEAR, CLEAR = (-0.003, 0.0), (0.02, 1.0)
+LIMIT, LEAST_POWER = 0.0365, 0.8
+METHODS = ("t", "anytime")
+
+
+def reported_alone(log: Log, sampled: np.ndarray) -> Log:
+    """The rows that somebody reported, where the proxy reports failures too: no sample of anything."""
+    failed = (log.reward < sum(log.bounds) / 2) & (log.action == log.static) & (log.candidate != log.static)
+    kept = sampled | failed
+    return Log(*(column[kept] for column in log[:6]), *log[6:])
+
+
+def power(world: World, index: int, draws: int) -> list[dict]:
+    names = ("sampled", "sampled, some missing", "complete")
+    counts = {name: dict.fromkeys((*METHODS, "refused"), 0) for name in names}
+    for at in range(draws):
+        seed = (46, index, at)
+        log, rng = draw(world, seed, *CLEAR), np.random.default_rng((*seed, 1))
+        sampled, there = rng.random(ROWS) < RATE, rng.random(ROWS) >= MISSING
+        if at == 0:
+            check(log, sampled=sampled, rate=RATE)
+            check(log, there, sampled=sampled, rate=RATE)
+        found = {
+            "sampled": judge(log, sampled=sampled, rate=RATE),
+            "sampled, some missing": judge(log, there, sampled=sampled, rate=RATE),
+            "complete": judge(log.first(round(RATE * ROWS))),
+        }
+        for name, one in found.items():
+            counts[name]["refused"] += one.refused or one.gone
+            for method in METHODS:
+                counts[name][method] += one.promoted(method)
+    return [{"part": "power", "rows": ROWS, "outcomes": name, "draws": draws} | of for name, of in counts.items()]
+
+
+def null(world: World, index: int, draws: int, rows: int) -> list[dict]:
+    counts = {name: dict.fromkeys((*METHODS, "refused", "missed"), 0) for name in ("sampled", "all that was reported")}
+    for at in range(draws):
+        seed = (47, index, rows, at)
+        log = draw(world, seed, *NEAR).first(rows)
+        sampled = np.random.default_rng((*seed, 1)).random(rows) < RATE
+        found = {"sampled": judge(log, sampled=sampled, rate=RATE)}
+        if rows == ROWS:
+            found["all that was reported"] = judge(reported_alone(log, sampled))
+        for name, one in found.items():
+            counts[name]["refused"] += one.refused or one.gone
+            counts[name]["missed"] += not (one.refused or one.gone) and one.low() > log.gain
+            for method in METHODS:
+                counts[name][method] += one.promoted(method)
+    rows_of = {name: of for name, of in counts.items() if rows == ROWS or name == "sampled"}
+    return [{"part": "null", "rows": rows, "outcomes": name, "draws": draws} | of for name, of in rows_of.items()]
+
+
+def run(kind: str, folder: Path, power_draws: int, null_draws: int) -> dict:
+    world, index, started = load(kind, folder, everyone=False), list(FILES).index(kind), time.process_time()
+    rows = power(world, index, power_draws)
+    for number in (ROWS, ROWS // 4):
+        rows += null(world, index, null_draws, number)
+    versions = {"python": platform.python_version(), "numpy": np.__version__}
+    return {"table": kind, "rows": rows, "cpu_seconds": round(time.process_time() - started, 1), "versions": versions}
+
+
+def failures(result: dict) -> list[str]:
+    found = []
+    by_outcomes = {row["outcomes"]: row for row in result["rows"] if row["part"] == "power"}
+    for method in METHODS:
+        own, complete = (by_outcomes[name][method] for name in ("sampled", "complete"))
+        if own < LEAST_POWER * complete:
+            found.append(f"{result['table']}, {method}: promoted {own}, of complete rows {complete}")
+    for row in result["rows"]:
+        if row["part"] == "null" and row["outcomes"] == "sampled":
+            found += [
+                f"{result['table']}, {row['rows']} rows, {method}: false promotion {row[method] / row['draws']:.4f}"
+                for method in METHODS
+                if row[method] > LIMIT * row["draws"]
+            ]
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", required=True, type=Path, help="folder of the outcome packs")
+    parser.add_argument("--power-draws", type=int, default=300, help="per table")
+    parser.add_argument("--draws", type=int, default=2_000, help="near the null, per table and number of rows")
+    parser.add_argument("--tables", nargs="+", choices=FILES, default=list(FILES))
+    parser.add_argument("--out", type=Path, default=OUT, help="folder of the results")
+    arguments = parser.parse_args()
+    failed = []
+    for kind in arguments.tables:
+        path = arguments.out / f"{kind}.json"
+        if not path.exists():
+            write_json(path, run(kind, arguments.data, arguments.power_draws, arguments.draws))
+        result = json.loads(path.read_text())
+        for row in result["rows"]:
+            print(kind, *(f"{key}={value}" for key, value in row.items()), flush=True)
+        failed += failures(result)
+    print("\n".join(failed) or "all checks hold")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
