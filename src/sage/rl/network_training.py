@@ -16,7 +16,7 @@ from sage.policies.cells import Cells
 from sage.policies.margin_bins import measure_bins
 from sage.policies.network_policy import NetworkPolicy, encode
 from sage.policies.policy import RoutingPolicy
-from sage.rl.category_table import training_of
+from sage.rl.training_record import training_of
 
 if TYPE_CHECKING:
     from rl_training import Dataset
