@@ -98,12 +98,14 @@ def shrunk_mean(values: np.ndarray, group: np.ndarray, num_groups: int, prior: n
 
 
 def pseudo_rewards(log: BanditLog, predictions: np.ndarray) -> np.ndarray:
-    """Returns [n, models]: every model's doubly robust reward in every row; NaN where it could not be chosen.
+    """Returns [n, models]: every model's doubly robust reward in every row; NaN where it could not be seen.
 
-    `predictions` [n, models] are predicted rewards from other tasks.
+    `predictions` [n, models] are predicted rewards from other tasks. A shadow's reward that nobody saw counts as it was
+    predicted.
     """
-    rows = np.arange(len(log.actions))
-    taken = predictions[rows, log.actions]
-    values = predictions.copy()
-    values[rows, log.actions] += (log.rewards - taken) / log.propensities[rows, log.actions]
-    return np.where(log.propensities > 0, values, np.nan)
+    values, possible = predictions.copy(), log.chances > 0
+    for tries in log.tries:
+        rows = np.flatnonzero(tries.made)
+        at = rows, tries.actions[rows]
+        values[at] += np.nan_to_num(tries.rewards[rows] - predictions[at]) / log.chances[at]
+    return np.where(possible, values, np.nan)

@@ -42,7 +42,7 @@ class Shadows:
 
         `propensity` [n, models] is the probability that each model answers; that of being the shadow is added to it.
         """
-        return {"beside_actions": self.action, "beside_rewards": rewards, "seen": propensity + self.probability}
+        return {"beside_actions": self.action, "beside_rewards": rewards, "seen": chances_of(propensity, self)}
 
     def record(self, row: int, models: tuple[str, ...], decision: Decision) -> tuple[dict, Outcome | None]:
         """Returns the shadow of one row, as fields of its decision and as an outcome (None if nothing was reported)."""
@@ -60,6 +60,11 @@ class Shadows:
         )
         seen = told.quality is not None or told.timed_out or told.cost_usd is not None
         return {"shadow": models[self.action[row]], "shadow_probabilities": chances}, told if seen else None
+
+
+def chances_of(propensity: np.ndarray, shadows: Shadows | None) -> np.ndarray:
+    """Returns [n, models]: how often the outcome of each model is seen in each row, in expectation."""
+    return propensity if shadows is None else propensity + shadows.probability
 
 
 def shadows_of(decisions: list[Decision], outcomes: list[Outcome], column: dict[str, int]) -> Shadows | None:

@@ -18,6 +18,7 @@ from sage.policies.cell_policy import CellPolicy
 from sage.policies.cells import Cells
 from sage.policies.learned_policy import LearnedPolicy, Training
 from sage.policies.network_policy import NetworkPolicy
+from sage.policies.share_policy import SharePolicy
 from sage.policies.text.categories import Categorizer
 from sage.policies.text.embedding import EmbeddingError
 from sage.policies.text.text_kernel import TextModel
@@ -149,6 +150,16 @@ def build(header: dict, arrays: dict[str, np.ndarray], folder: Path) -> LearnedP
             pessimism=options["pessimism"],
             spread=options["spread"],
         )
+    if header["kind"] == SharePolicy.kind:
+        return SharePolicy(
+            name=name,
+            models=models,
+            training=training,
+            cells=cells,
+            share=arrays["share"],
+            usual=arrays["usual"],
+            chance=options["chance"],
+        )
     if header["kind"] == NetworkPolicy.kind:
         count = sum(key.startswith("weight") for key in arrays)
         return NetworkPolicy(
@@ -208,7 +219,17 @@ def with_categorizer(
 def check_header(name: object, models: tuple, options: dict) -> None:
     if not isinstance(name, str) or not models or not all(isinstance(model, str) for model in models):
         raise ValueError(f"name={name!r} and models={list(models)!r} must be texts")
-    names = ("pessimism", "spread", "price", "other_price", "share", "usd_worth", "known_spread", "new_spread")
+    names = (
+        "pessimism",
+        "spread",
+        "chance",
+        "price",
+        "other_price",
+        "share",
+        "usd_worth",
+        "known_spread",
+        "new_spread",
+    )
     numbers = {key: options[key] for key in names if options.get(key) is not None}
     for key, value in numbers.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):

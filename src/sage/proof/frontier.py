@@ -27,6 +27,7 @@ from sage.rl.dollar_worth import (
     within_limit,
 )
 from sage.rl.doubly_robust_learner import CONFIDENCE
+from sage.rl.margin_learner import judge_shares
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +42,7 @@ class FrontierPoint:
     cost_low: float
     cost_high: float
     usd_per_task: float
-    differs: float  # share of rows in which another model than the static table's is chosen
+    differs: float  # share of decisions for which another model than the static table's is chosen
     usd_worth: float | None = None  # quality that a dollar counts as, where that is what the policy was learned for
 
 
@@ -91,14 +92,20 @@ def cost_quality_frontier(
 
     def for_weights(wanted: Objective) -> SweptPolicy:
         def values_of(rows: RoutingData) -> list[np.ndarray]:
-            logged = bandit_log(rows, cells, wanted.weights)
+            logged = bandit_log(rows, cells, wanted.weights, shadows=True)
             return [pseudo_rewards(logged, predict_rewards(logged, seed))]
 
         (choice,) = cross_fitted_choices(data, cells, incumbent.choice, values_of, pessimism=pessimism, seed=seed)
         return estimator.estimate(0.0, choice)
 
     wanted = {o.name: o for o in (objective, points_worse(1), usd_per_task(round_down(at_static.usd_per_task.value)))}
-    reached = {name: within_limit(swept, one) if one.constrained else for_weights(one) for name, one in wanted.items()}
+
+    def for_objective(wanted: Objective) -> SweptPolicy:
+        if wanted.max_points_worse is not None:
+            return judge_shares(data, cells, incumbent, wanted.margin, seed)
+        return within_limit(swept, wanted) if wanted.constrained else for_weights(wanted)
+
+    reached = {name: for_objective(one) for name, one in wanted.items()}
     singles = {model: always_choose(k, data, incumbent.choice) for k, model in enumerate(data.models)}
     return Frontier(
         data_source=data.source,
@@ -133,9 +140,19 @@ def to_point(
         cost_low=max(cost + least, 0.0),
         cost_high=cost + most,
         usd_per_task=found.usd_per_task.value,
-        differs=float((found.choice != incumbent).mean()),
+        differs=share_elsewhere(found.choice, incumbent),
         usd_worth=found.usd_worth if worth else None,
     )
+
+
+def share_elsewhere(choice: np.ndarray, incumbent: np.ndarray) -> float:
+    """Returns the share of decisions for another model than the incumbent's (int [n]).
+
+    `choice` are models (int [n]) or probabilities [n, models].
+    """
+    if choice.ndim == 1:
+        return float((choice != incumbent).mean())
+    return float(1 - choice[np.arange(len(choice)), incumbent].mean())
 
 
 def always_choose(model: int, data: RoutingData, incumbent: np.ndarray) -> np.ndarray:

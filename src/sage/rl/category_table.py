@@ -11,15 +11,17 @@ from sage.evidence.logged_rewards import bandit_log, predict_rewards, pseudo_rew
 from sage.evidence.objective import DEFAULT, Objective
 from sage.evidence.quality_and_cost import version_of
 from sage.evidence.routing_data import RoutingData
-from sage.evidence.tasks import task_hashes
 from sage.policies.calibration import Prediction, cross_fitted_checks, fit_spread, measure_reliability
 from sage.policies.cell_policy import CellPolicy
 from sage.policies.cells import Cells
 from sage.policies.learned_policy import Training, hash_tasks
 from sage.policies.policy import Contexts, RoutingPolicy
+from sage.policies.share_policy import SharePolicy
 from sage.rl.cell_posterior import cell_posterior, gains_over
 from sage.rl.dollar_worth import quality_and_cost_values, sweep, with_quality_and_cost, within_limit
 from sage.rl.gain_model import QUICK
+from sage.rl.margin_learner import learn_within_margin
+from sage.rl.training_record import training_of
 
 
 def learn_table(
@@ -30,11 +32,14 @@ def learn_table(
     pessimism: float = 0.0,
     name: str = "category_table",
     seed: int = 0,
-) -> CellPolicy:
+) -> CellPolicy | SharePolicy:
     """Learns the table from a log, by doubly robust rewards of every model; gains are over the incumbent's choices.
 
-    Under a limit the reward is quality less cost, at the worth of a dollar that keeps to the limit (`dollar_worth`).
+    Under a budget the reward is quality less cost, at the worth of a dollar that keeps to it (`dollar_worth`). Under a
+    limit on the loss of quality, the table holds shares of decisions (`margin_learner`).
     """
+    if objective.max_points_worse is not None:
+        return learn_within_margin(data, static=static, objective=objective, name=name, seed=seed)
     version, settings = version_of(data, objective), {}
     data = with_quality_and_cost(data) if objective.constrained else data
     cells = Cells.of(data.contexts)
@@ -46,7 +51,7 @@ def learn_table(
         values = quality_and_cost_values(data, cells, seed).worth(chosen.usd_worth)
         settings = {"usd_worth": chosen.usd_worth, "quality": chosen.quality.value, "cost_usd": chosen.cost.value}
     else:
-        log = bandit_log(data, cells, objective.weights)
+        log = bandit_log(data, cells, objective.weights, shadows=True)
         values = pseudo_rewards(log, predict_rewards(log, seed))
     training = training_of(data, name, version, seed=seed, against=incumbent.name, **settings)
     return fit_cells(
@@ -161,24 +166,3 @@ def fit_cells(
     checks = cross_fitted_checks(predict, gains_over(values, incumbent), cell, len(cells), tasks)
     spread = fit_spread(checks)
     return replace(policy, spread=spread, training=replace(training, calibration=measure_reliability(checks, spread)))
-
-
-def training_of(
-    data: RoutingData, learner: str, reward_version: str, *, seed: int, against: str, **settings: float | int | str
-) -> Training:
-    """Returns the record of the training rows that a policy keeps: hashes, source, reward version and `settings`.
-
-    `against` names the incumbent that gains are relative to.
-    """
-    return Training(
-        learner=learner,
-        data_sha256=data.sha256,
-        data_source=data.source,
-        reward_version=reward_version,
-        features_version=data.features_version,
-        num_rows=len(data),
-        seed=seed,
-        against=against,
-        settings=settings,
-        task_hashes=task_hashes(data.contexts.task_id, data.tasks),
-    )

@@ -15,6 +15,7 @@ from sage.evidence.objective import Objective
 from sage.evidence.quality_and_cost import Part, cost_part, per_task, quality_part
 from sage.evidence.reward import RewardError
 from sage.evidence.routing_data import RoutingData
+from sage.evidence.shadows import chances_of
 from sage.policies.cell_policy import lower_scores
 from sage.policies.cells import Cells
 from sage.rl.cell_posterior import cell_posterior
@@ -37,7 +38,7 @@ class SweptPolicy(NamedTuple):
     """The estimated results of policies for one worth of a dollar, on tasks that they were not learned from."""
 
     usd_worth: float  # quality that a dollar counts as
-    choice: np.ndarray  # int64 [n]
+    choice: np.ndarray  # int64 [n], or probabilities [n, models]
     quality: Estimate  # per decision, less the incumbent's
     cost: Estimate  # USD per decision, less the incumbent's
     usd_per_task: Estimate
@@ -53,16 +54,20 @@ class ChoiceEstimator:
         self.incumbent = incumbent
 
     def mean(self, values: np.ndarray, choice: np.ndarray, *, less_incumbent: bool = True) -> Estimate:
-        """Returns the mean of `values` [n, models] at the choices [n], per decision.
+        """Returns the mean of `values` [n, models] at the choices (int [n], or probabilities [n, models]), per decision.
 
         The mean of the incumbent's choices is subtracted unless `less_incumbent` is False.
         """
         rows = np.arange(len(choice))
-        score = values[rows, choice] - (values[rows, self.incumbent] if less_incumbent else 0.0)
+        score = values[rows, choice] if choice.ndim == 1 else (choice * values).sum(axis=1)
+        score = score - (values[rows, self.incumbent] if less_incumbent else 0.0)
         return ratio_estimate("doubly robust", score, np.ones_like(score), self.log.cluster_index)
 
     def estimate(self, usd_worth: float, choice: np.ndarray) -> SweptPolicy:
-        """Returns the quality and cost of the choices [n] that were made for this worth of a dollar."""
+        """Returns the quality and cost of the choices that were made for this worth of a dollar.
+
+        They are models (int [n]), or probabilities [n, models].
+        """
         quality, cost = self.values
         per_decision = self.mean(cost, choice, less_incumbent=False)
         return SweptPolicy(
@@ -86,9 +91,9 @@ def with_quality_and_cost(data: RoutingData) -> RoutingData:
 
 
 def parts_of(data: RoutingData, cells: Cells, seed: int) -> tuple[Part, Part]:
-    cost = cost_part(data, cells, seed)
+    cost = cost_part(data, cells, seed, shadows=True)
     assert cost is not None, "no row has a cost: select them with `with_quality_and_cost`"
-    return quality_part(data, cells, seed), cost
+    return quality_part(data, cells, seed, shadows=True), cost
 
 
 def quality_and_cost_values(data: RoutingData, cells: Cells, seed: int = 0) -> QualityAndCostValues:
@@ -135,7 +140,7 @@ def cross_fitted_choices(
     """
     cell, task = cells.index(data.contexts), np.unique(data.contexts.task_id, return_inverse=True)[1]
     folds = min(FOLDS, int(task.max()) + 1)
-    fold_of_row, supported = assign_folds(task, folds, seed), data.propensity > 0
+    fold_of_row, supported = assign_folds(task, folds, seed), chances_of(data.propensity, data.shadows) > 0
     found: list[list[np.ndarray]] = []
     for fold in range(folds):
         held_out = fold_of_row == fold

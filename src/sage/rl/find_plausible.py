@@ -43,7 +43,7 @@ def find_plausible(
     cells = Cells.of(known.contexts)
     cell = cells.index(known.contexts)
     incumbent = incumbent_of(known, static).choice
-    log = bandit_log(known, cells, weights)
+    log = bandit_log(known, cells, weights, shadows=True)
     values = pseudo_rewards(log, predict_rewards(log, seed))
     kept = plausible_mask(values, cell, len(cells), incumbent, known.contexts.task_id, most)
     return plausible_of_mask(kept, cells, data)

@@ -23,10 +23,11 @@ from sage.policies.policy import Contexts, RoutingPolicy
 from sage.policies.text.embedding import Embedder
 from sage.policies.text.text_kernel import has_text
 from sage.policies.text.text_policy import TextPolicy
-from sage.rl.category_table import fit_cells, learn_table, training_of, usual_models
+from sage.rl.category_table import fit_cells, learn_table, usual_models
 from sage.rl.cell_posterior import counts_of
 from sage.rl.dollar_worth import WORTHS, ChoiceEstimator, quality_and_cost_values, with_quality_and_cost, within_limit
 from sage.rl.text_lesson import Lesson, TextLesson, table_choices
+from sage.rl.training_record import training_of
 
 log = logging.getLogger(__name__)
 NAME = "text"
@@ -164,7 +165,7 @@ def learn_text(
     if objective.constrained:
         quality, cost = quality_and_cost_values(data, cells, seed)
     else:
-        bandit = bandit_log(data, cells, objective.weights)
+        bandit = bandit_log(data, cells, objective.weights, shadows=True)
         quality, cost = pseudo_rewards(bandit, predict_rewards(bandit, seed)), None
     lesson = Lesson(data.contexts, data.models, quality, cost, incumbent.choice, cells, seed, embedder)
     texts = lesson.with_text()
@@ -177,13 +178,15 @@ def learn_text(
         return table
     text = TextLesson(texts)
     if not objective.constrained:
+        assert isinstance(table, CellPolicy), "only a margin gives shares"
         return fit_text(lesson, table, 0.0, text)
     rows = np.flatnonzero(has_text(data.contexts, embedder))
     usd_worth, settings = worth_within(data.select(rows), cells, text, objective)
     training = training_of(data, NAME, version, seed=seed, against=incumbent.name, **settings)
     at_worth = table_at(lesson, usd_worth, NAME, training)
     found = fit_text(lesson, at_worth, usd_worth, text)
-    return found if isinstance(found, TextPolicy) else table
+    cheaper = objective.max_points_worse is None or settings["cost_usd"] < float(table.training.settings["cost_usd"])
+    return found if isinstance(found, TextPolicy) and cheaper else table
 
 
 def worth_within(

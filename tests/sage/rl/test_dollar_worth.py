@@ -59,15 +59,6 @@ def test_a_dearer_dollar_costs_quality_and_saves_money(log, points):
     assert all(later > before - 0.02 for before, later in pairwise(saved))
 
 
-def test_a_margin_takes_the_cheapest_model_where_quality_stays(log):
-    policy = learn_table(log, objective=points_worse(3))
-    assert choices(policy) == [1, 0]  # mid for code; big stays for prose, where mid would lose 10 points overall
-    assert policy.training.reward_version == points_worse(3).name
-    assert policy.training.settings["cost_usd"] == pytest.approx(-0.15, abs=0.02)
-    assert policy.training.settings["quality"] > -0.03
-    assert policy.pessimism == 0.0
-
-
 def test_limits_choose_among_what_was_swept(log, points):
     code = log.contexts.category == "code"
 
