@@ -19,6 +19,7 @@ PEER_NAMES = {
     "cleanrl": "CleanRL's loop",
     "tianshou": "Tianshou",
     "torchrl": "TorchRL",
+    "benchmarl": "BenchMARL",
     "d3rlpy": "d3rlpy",
 }
 

@@ -19,6 +19,7 @@ PEERS: dict[str, tuple[str, ...]] = {  # what is installed beside torch and the 
     "cleanrl": (),  # scripts, not a package: benchmarks/peers/cleanrl_speed.py states their training steps
     "tianshou": ("tianshou==2.0.1",),
     "torchrl": ("torchrl==0.14.1",),
+    "benchmarl": ("benchmarl==1.5.2", "vmas==1.5.2"),
     "d3rlpy": ("d3rlpy==2.8.1",),
 }
 # In our own versions, so that no peer is slower for an older one; gymnasium's MuJoCo needs the last two.

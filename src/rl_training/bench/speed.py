@@ -114,7 +114,7 @@ def protocol_of(work: dict) -> dict[str, object]:
 
 def check_peers_play(name: str, work: dict, protocol: dict[str, object], *, peers: list[str]) -> None:
     """Raises ValueError if a cell is to be compared with peers that play its game by another protocol than ours."""
-    theirs = protocol_of(work | PEERS_PLAY) if work.get("env", "").startswith("ALE/") else {}
+    theirs = protocol_of(work | PEERS_PLAY) if work.get("env", "").startswith("ALE/") else protocol
     differences = unlike({"env": protocol}, {"env": theirs}) if peers else []
     if differences:
         raise ValueError(

@@ -52,6 +52,10 @@ CQL = {"algorithm": "CQL", **FROM_DATA, "net_arch": [256, 256, 256]}
 FULL = 1_000_000  # rows
 MILLION = DQN | {"buffer_size": FULL, "learning_starts": FULL}
 NATIVE = {"backend": "native"}
+# Three agents; steps are those of the environment. In the second, epochs, minibatches and networks are BenchMARL's defaults.
+SPREAD = {"algorithm": "IPPO", "env": "mpe/simple_spread"}
+SHORT_SPREAD = SPREAD | {"n_envs": 32, "n_steps": 128, "batch_size": 1_024, "n_epochs": 4}
+LONG_SPREAD = SPREAD | {"n_envs": 10, "n_steps": 200, "batch_size": 400, "n_epochs": 45, "net_arch": [256, 256]}
 # Short runs as users start them: both libraries' own defaults, which are the same numbers.
 LEARN = {"compile": "auto"}  # ours as it runs when nothing is asked for
 # Pong from pictures, by the protocol of Mnih et al. (2015); SB3's own wrappers and ours.
@@ -122,6 +126,8 @@ SPEED: dict[str, SpeedCell | OptionCell] = {
     "tqc-halfcheetah": SpeedCell(TQC, 900, 400, threads=2),
     "crossq-halfcheetah": SpeedCell(CROSSQ, 900, 300, threads=2),
     "redq-halfcheetah": SpeedCell(REDQ, 540, 40, threads=2),
+    "ippo-spread": SpeedCell(SHORT_SPREAD, 2 * 4_096, 20 * 4_096),
+    "ippo-spread-45-epochs": SpeedCell(LONG_SPREAD, 2_000, 2_000),
     "dqn-cartpole-learn": SpeedCell(TAXI | {"env": "CartPole-v1"}, 500, 20_000, LEARN, whole=True),
     "dqn-taxi-learn": SpeedCell(TAXI, 500, 15_000, LEARN, whole=True),
     "sac-halfcheetah-learn": SpeedCell(
