@@ -28,7 +28,8 @@ SURFACE = {
         IMPALAConfig IQLConfig IQNConfig NStepDQNConfig NoisyDQNConfig PPOConfig PQNConfig PrioritizedDQNConfig
         QRDQNConfig REDQConfig RLPDConfig RainbowDQNConfig ReBRACConfig RecurrentPPOConfig SACConfig TD3BCConfig
         TD3Config TQCConfig TRPOConfig
-        IPPO IPPOConfig IndependentQ IndependentQConfig MAPPO MAPPOConfig QMIX QMIXConfig VDN VDNConfig""",
+        IPPO IPPOConfig IndependentQ IndependentQConfig MAPPO MAPPOConfig QMIX QMIXConfig VDN VDNConfig
+        RecurrentIPPO RecurrentIPPOConfig RecurrentMAPPO RecurrentMAPPOConfig""",
     "rl_training.core": """ALONE Absent Act ActionConverter Adam Algorithm AlgorithmConfig BatchT Box Column Decision Dict
         Discrete ExperienceKind Groups Leaf Loss Metrics MultiBinary MultiDiscrete Needs ObservationConverter Optimizer Pass Periodic
         Policy RAdam RMSprop Ranks RolloutBatch Rows Schedule Scheduled Space Spec Step StepBatch Supply Transition Tree
@@ -57,7 +58,9 @@ SURFACE = {
         SACAlgorithm SACConfig TD3 TD3Algorithm TD3BC TD3BCAlgorithm TD3BCConfig TD3Config TQC TQCAlgorithm TQCConfig
         TRPO TRPOAlgorithm TRPOConfig
         IPPO IPPOAlgorithm IPPOConfig IndependentQ IndependentQAlgorithm
-        IndependentQConfig MAPPO MAPPOAlgorithm MAPPOConfig QMIX QMIXAlgorithm QMIXConfig VDN VDNAlgorithm VDNConfig""",
+        IndependentQConfig MAPPO MAPPOAlgorithm MAPPOConfig QMIX QMIXAlgorithm QMIXConfig VDN VDNAlgorithm VDNConfig
+        RecurrentIPPO RecurrentIPPOAlgorithm RecurrentIPPOConfig RecurrentMAPPO RecurrentMAPPOAlgorithm
+        RecurrentMAPPOConfig""",
     "rl_training.envs": """Abilities BACKENDS EnvConfig EnvStep GoalDynamics GymnasiumEnv Lesson LocalEnv NATIVE NativeDynamics
         NativeEnv RandomDynamics VectorEnv WrapperConfig check make_env register_backend register_native
         NativeTeamEnv TeamDynamics TeamStep""",
@@ -84,7 +87,7 @@ SURFACE = {
     "rl_training.api": """A2C APPO AWAC Agent BC BCQ BEAR C51 CQL CalQL CrossQ DDPG DQN DiscreteBCQ DiscreteCQL
         DiscreteIQL DiscreteSAC DoubleDQN DuelingDQN IMPALA IQL IQN NStepDQN NoisyDQN PPO PQN PrioritizedDQN QRDQN REDQ
         RLPD RainbowDQN ReBRAC RecurrentPPO SAC TD3 TD3BC TQC TRPO TrainResult load make_data make_data_like
-        IPPO IndependentQ MAPPO QMIX VDN write_hub_card""",
+        IPPO IndependentQ MAPPO QMIX RecurrentIPPO RecurrentMAPPO VDN write_hub_card""",
     "rl_training.bench": """LEARNING LEARNING_SUITES LearningCell OptionCell SPEED SPEED_SUITES SpeedCell""",
     "rl_training.tuning": "TuneResult tune",
     "rl_training.cli": "main",

@@ -66,6 +66,8 @@ from rl_training.algorithms import REDQConfig as REDQConfig
 from rl_training.algorithms import RLPDConfig as RLPDConfig
 from rl_training.algorithms import RainbowDQNConfig as RainbowDQNConfig
 from rl_training.algorithms import ReBRACConfig as ReBRACConfig
+from rl_training.algorithms import RecurrentIPPOConfig as RecurrentIPPOConfig
+from rl_training.algorithms import RecurrentMAPPOConfig as RecurrentMAPPOConfig
 from rl_training.algorithms import RecurrentPPOConfig as RecurrentPPOConfig
 from rl_training.algorithms import SACConfig as SACConfig
 from rl_training.algorithms import TD3BCConfig as TD3BCConfig
@@ -108,6 +110,8 @@ from rl_training.api.names import REDQ as REDQ
 from rl_training.api.names import RLPD as RLPD
 from rl_training.api.names import RainbowDQN as RainbowDQN
 from rl_training.api.names import ReBRAC as ReBRAC
+from rl_training.api.names import RecurrentIPPO as RecurrentIPPO
+from rl_training.api.names import RecurrentMAPPO as RecurrentMAPPO
 from rl_training.api.names import RecurrentPPO as RecurrentPPO
 from rl_training.api.names import SAC as SAC
 from rl_training.api.names import TD3 as TD3
@@ -199,6 +203,10 @@ __all__ = [
     "ReBRAC",
     "ReBRACConfig",
     "RecordVideo",
+    "RecurrentIPPO",
+    "RecurrentIPPOConfig",
+    "RecurrentMAPPO",
+    "RecurrentMAPPOConfig",
     "RecurrentPPO",
     "RecurrentPPOConfig",
     "RunComparison",

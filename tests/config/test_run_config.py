@@ -75,6 +75,8 @@ SHORT = {  # changes for a rollout of 16 steps, and the updates it then takes
     # one of the policy, four of the value function
     "trpo": ({"n_steps": 8}, {"batch_size": 4, "n_critic_updates": 1}, 5),
     "recurrent_ppo": ({"n_steps": 8}, {"batch_size": 4, "n_epochs": 1}, 4),
+    "recurrent_ippo": ({"n_steps": 8}, {"batch_size": 4, "n_epochs": 1}, 4),
+    "recurrent_mappo": ({"n_steps": 8}, {"batch_size": 4, "n_epochs": 1}, 4),
     "pqn": ({"n_steps": 8}, {"batch_size": 4, "n_epochs": 1}, 4),
 }
 # What learns from replay, after 8, 12 and 16 steps.

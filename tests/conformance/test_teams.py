@@ -14,6 +14,7 @@ from tests.conformance.test_life_cycle import final_state
 from tests.relay import Relay
 
 ROLLOUT = {"n_steps": 32, "batch_size": 64, "n_epochs": 2}
+MEMORY = {"lstm_hidden_size": 8, "n_lstm_layers": 2}
 REPLAY = {
     "buffer_size": 152, "learning_starts": 104, "batch_size": 16, "train_freq": 8, "gradient_steps": 2,
     "target_update_interval": 60, "net_arch": [16], "exploration_fraction": 0.5,
@@ -37,6 +38,8 @@ class TeamCase:
 CASES = [
     TeamCase("IPPO", ROLLOUT | {"normalize_observation": True}, (RELAY, SPREAD, TALK)),
     TeamCase("MAPPO", ROLLOUT, (TALK, SPREAD, RELAY)),
+    TeamCase("RecurrentIPPO", ROLLOUT | MEMORY, (RELAY, SPREAD, TALK)),
+    TeamCase("RecurrentMAPPO", ROLLOUT | MEMORY | {"cell": "gru"}, (TALK, SPREAD, RELAY)),
     TeamCase("IndependentQ", REPLAY, (SPREAD, TALK)),
     TeamCase("VDN", REPLAY | {"normalize_observation": True}, (TALK, SPREAD, RELAY)),
     TeamCase("QMIX", REPLAY, (RELAY, SPREAD, TALK)),

@@ -33,6 +33,8 @@ import rl_training.algorithms.ppo
 import rl_training.algorithms.pqn
 import rl_training.algorithms.qmix
 import rl_training.algorithms.rebrac
+import rl_training.algorithms.recurrent_ippo
+import rl_training.algorithms.recurrent_mappo
 import rl_training.algorithms.recurrent_ppo
 import rl_training.algorithms.sac
 import rl_training.algorithms.td3
@@ -63,6 +65,8 @@ from rl_training.algorithms.ppo import PPOAlgorithm as PPOAlgorithm
 from rl_training.algorithms.pqn import PQNAlgorithm as PQNAlgorithm
 from rl_training.algorithms.qmix import QMIXAlgorithm as QMIXAlgorithm
 from rl_training.algorithms.rebrac import ReBRACAlgorithm as ReBRACAlgorithm
+from rl_training.algorithms.recurrent_ippo import RecurrentIPPOAlgorithm as RecurrentIPPOAlgorithm
+from rl_training.algorithms.recurrent_mappo import RecurrentMAPPOAlgorithm as RecurrentMAPPOAlgorithm
 from rl_training.algorithms.recurrent_ppo import RecurrentPPOAlgorithm as RecurrentPPOAlgorithm
 from rl_training.algorithms.sac import SACAlgorithm as SACAlgorithm
 from rl_training.algorithms.td3 import TD3Algorithm as TD3Algorithm
@@ -105,6 +109,8 @@ from rl_training.api.names import REDQ as REDQ
 from rl_training.api.names import RLPD as RLPD
 from rl_training.api.names import RainbowDQN as RainbowDQN
 from rl_training.api.names import ReBRAC as ReBRAC
+from rl_training.api.names import RecurrentIPPO as RecurrentIPPO
+from rl_training.api.names import RecurrentMAPPO as RecurrentMAPPO
 from rl_training.api.names import RecurrentPPO as RecurrentPPO
 from rl_training.api.names import SAC as SAC
 from rl_training.api.names import TD3 as TD3
@@ -211,6 +217,12 @@ __all__ = [
     "ReBRAC",
     "ReBRACAlgorithm",
     "ReBRACConfig",
+    "RecurrentIPPO",
+    "RecurrentIPPOAlgorithm",
+    "RecurrentIPPOConfig",
+    "RecurrentMAPPO",
+    "RecurrentMAPPOAlgorithm",
+    "RecurrentMAPPOConfig",
     "RecurrentPPO",
     "RecurrentPPOAlgorithm",
     "RecurrentPPOConfig",
@@ -1448,6 +1460,76 @@ class ReBRACConfig(rl_training.algorithms.rebrac.ReBRACConfig):
         actor_beta: float = 0.001,
         critic_beta: float = 0.01,
         normalize_q: bool = True,
+    ) -> None: ...
+
+class RecurrentIPPOConfig(rl_training.algorithms.recurrent_ippo.RecurrentIPPOConfig):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = 0.0003,
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        random_shift: int = 0,
+        gae_lambda: float = 0.95,
+        normalize_advantage: bool = True,
+        net_arch: NetArch | Sequence[int] | Mapping[str, Sequence[int]] = {'pi': [64, 64], 'vf': [64, 64], 'shared': []},
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'tanh',
+        ortho_init: bool = True,
+        log_std_init: float = 0.0,
+        share_features_extractor: bool = True,
+        vf_learning_rate: ScheduleLike | None = None,
+        ent_coef: ScheduleLike = 0.0,
+        vf_coef: float = 0.5,
+        max_grad_norm: float | None = 0.5,
+        batch_size: int = 128,
+        n_epochs: int = 10,
+        clip_range: ScheduleLike = 0.2,
+        clip_range_vf: ScheduleLike | None = None,
+        target_kl: float | None = None,
+        adam_eps: float = 1e-05,
+        agent_id: bool = True,
+        learns_from: Literal['agent', 'team'] = 'agent',
+        cell: Literal['lstm', 'gru'] = 'lstm',
+        lstm_hidden_size: int = 256,
+        n_lstm_layers: int = 1,
+        shared_lstm: bool = False,
+    ) -> None: ...
+
+class RecurrentMAPPOConfig(rl_training.algorithms.recurrent_mappo.RecurrentMAPPOConfig):
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.99,
+        learning_rate: ScheduleLike = 0.0003,
+        normalize_observation: bool = False,
+        clip_observation: float = 10.0,
+        encoder: str | Callable[..., nn.Module] | None = None,
+        random_shift: int = 0,
+        gae_lambda: float = 0.95,
+        normalize_advantage: bool = True,
+        net_arch: NetArch | Sequence[int] | Mapping[str, Sequence[int]] = {'pi': [64, 64], 'vf': [64, 64], 'shared': []},
+        activation_fn: Literal['tanh', 'relu', 'elu', 'gelu', 'silu', 'leaky_relu'] = 'tanh',
+        ortho_init: bool = True,
+        log_std_init: float = 0.0,
+        share_features_extractor: bool = True,
+        vf_learning_rate: ScheduleLike | None = None,
+        ent_coef: ScheduleLike = 0.0,
+        vf_coef: float = 0.5,
+        max_grad_norm: float | None = 0.5,
+        batch_size: int = 128,
+        n_epochs: int = 10,
+        clip_range: ScheduleLike = 0.2,
+        clip_range_vf: ScheduleLike | None = None,
+        target_kl: float | None = None,
+        adam_eps: float = 1e-05,
+        agent_id: bool = True,
+        learns_from: Literal['agent', 'team'] = 'agent',
+        cell: Literal['lstm', 'gru'] = 'lstm',
+        lstm_hidden_size: int = 256,
+        n_lstm_layers: int = 1,
+        shared_lstm: bool = False,
     ) -> None: ...
 
 class RecurrentPPOConfig(rl_training.algorithms.recurrent_ppo.RecurrentPPOConfig):
