@@ -82,7 +82,7 @@ def frozen_config(name: str, seed: int, settings: Sequence[str] = ()) -> RunConf
     """Returns the config of a benchmark cell: its preset, the cell's overrides, then `settings`.
 
     A setting is text such as "algorithm.gamma=0.9". Evaluations are at every 20th of the budget, of 10 episodes unless
-    the cell names another number.
+    the cell names other numbers.
     """
     cell = LEARNING[name]
     values = load_config_values(cell.preset)
@@ -91,7 +91,7 @@ def frozen_config(name: str, seed: int, settings: Sequence[str] = ()) -> RunConf
     total = RunConfig.from_mapping(values).training.horizon
     for assignment in (
         f"training.seed={seed}",
-        f"evaluation.interval={total // 20}",
+        f"evaluation.interval={total // cell.evaluations}",
         f"evaluation.episodes={cell.episodes}",
     ):
         values = apply_override(values, assignment)

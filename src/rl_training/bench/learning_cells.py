@@ -17,6 +17,7 @@ class LearningCell:
     last: int = 10  # evaluations that count
     of: Literal["return", "success", "training"] = "return"  # what the score is the mean of
     episodes: int = 10  # of one evaluation
+    evaluations: int = 20  # of a run, at equal distances
 
 
 THREE_HUNDRED_K = "training.total_timesteps=300000"
@@ -298,10 +299,20 @@ LEARNING: dict[str, LearningCell] = {
         for game, (gate, theirs) in MINATAR.items()
     },
     "ppo-pong-gpu": LearningCell(
-        "ppo/atari", 18, "CleanRL 20.36 +- 0.20 (10M, 3 seeds, training return)", PONG_ON_GPU, of="training"
+        "ppo/atari",
+        18,
+        "CleanRL 20.36 +- 0.20 (10M, 3 seeds, training return)",
+        PONG_ON_GPU,
+        of="training",
+        evaluations=2,
     ),
     "qr-dqn-pong-gpu": LearningCell(
-        "qr_dqn/atari", -17, "Dopamine -14.7 at 500k (5 seeds, training return)", QR_PONG_ON_GPU, of="training"
+        "qr_dqn/atari",
+        -17,
+        "Dopamine -14.7 at 500k (5 seeds, training return)",
+        QR_PONG_ON_GPU,
+        of="training",
+        evaluations=2,
     ),
     "redq-halfcheetah-50k": LearningCell(
         "redq/halfcheetah",
