@@ -294,7 +294,7 @@ LEARNING: dict[str, LearningCell] = {
     ),
     **{
         f"ppo-minatar-{game.replace('_', '-')}-gpu": LearningCell(
-            f"ppo/minatar_{game}", gate, f"pgx {theirs} at 20M (plot)", PGX, last=1, episodes=128
+            f"ppo/minatar_{game}", gate, f"pgx {theirs} at 20M (plot)", PGX, last=1, episodes=128, evaluations=4
         )
         for game, (gate, theirs) in MINATAR.items()
     },
