@@ -62,6 +62,9 @@ LEARN = {"compile": "auto"}  # ours as it runs when nothing is asked for
 PONG = {"env": "ALE/Pong-v5", "net_arch": []}
 PPO_PONG = {"algorithm": "PPO", **PONG, "n_envs": 8, "n_steps": 128, "batch_size": 256, "n_epochs": 4}
 DQN_PONG = {"algorithm": "DQN", **PONG, "n_envs": 1, "buffer_size": 10_000, "learning_starts": 1_000}
+# pgx's example with shorter rollouts.
+MINATAR_GPU = {"algorithm": "PPO", "env": "MinAtar/Breakout-v1", "n_envs": 4_096, "n_steps": 32, "device": "cuda"}
+MINATAR_GPU |= {"batch_size": 4_096, "n_epochs": 3, "encoder": "small"}
 PPO_PONG_GPU = PPO_PONG | {"n_envs": 64, "batch_size": 2_048, "device": "cuda"}
 DQN_PONG_GPU = DQN_PONG | {"n_envs": 8, "train_freq": 8, "gradient_steps": 2, "device": "cuda"}
 DQN_PROTOCOL = {"kwargs": {"protocol": "dqn"}}
@@ -135,8 +138,11 @@ SPEED: dict[str, SpeedCell | OptionCell] = {
     ),
     "ppo-pong-learn": SpeedCell(PPO_PONG, 1_024, 20_480, LEARN | DQN_PROTOCOL, threads=2, whole=True),
     "dqn-pong-learn": SpeedCell(DQN_PONG, 1_200, 10_000, LEARN | DQN_PROTOCOL, threads=2, whole=True),
-    "ppo-pong-gpu": SpeedCell(PPO_PONG_GPU, 8 * 8_192, 30 * 8_192, LEARN | DQN_PROTOCOL | {"precision": "tf32"}),
+    "ppo-pong-gpu": SpeedCell(PPO_PONG_GPU, 8 * 8_192, 10 * 8_192, LEARN | DQN_PROTOCOL | {"precision": "tf32"}),
     "dqn-pong-gpu": SpeedCell(DQN_PONG_GPU, 4_000, 16_000, LEARN | DQN_PROTOCOL | {"precision": "tf32"}),
+    "ppo-minatar-breakout-gpu": SpeedCell(
+        MINATAR_GPU, 10 * 131_072, 40 * 131_072, NATIVE | {"precision": "tf32"}, wanted=(1.5e6,)
+    ),
     "iql-data": SpeedCell(IQL, 100, 400, threads=2),
     "td3-bc-data": SpeedCell(TD3_BC, 100, 400, threads=2),
     "cql-data": SpeedCell(CQL, 20, 60, threads=2),
