@@ -20,11 +20,11 @@ from pathlib import Path
 import numpy as np
 
 import rl_training
+from rl_base.evaluation.over_seeds import percentiles
+from rl_base.evaluation.ranking import spearman
 from rl_training import Dataset, make_data
 from rl_training.evaluation import rank
 from rl_training.evaluation.model_selection import Ranking
-from rl_training.evaluation.over_seeds import percentiles
-from rl_training.evaluation.ranking import spearman
 from rl_training.experiment.run_directory import write_atomically
 
 RESULT = Path(__file__).parent / "results" / "model_selection.json"

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rl_base.evaluation.intervals import Method
+from rl_base.evaluation.policy_value import Values, episode_estimates
 from rl_training.evaluation import (
     BanditLog,
     Diagnostics,
@@ -23,8 +25,6 @@ from rl_training.evaluation import (
     sequential_doubly_robust,
     switch_doubly_robust,
 )
-from rl_training.evaluation.intervals import Method
-from rl_training.evaluation.policy_value import Values, episode_estimates
 
 PROMOTION_LEVEL = 0.975
 ASYMPTOTIC, WIDENED, CONSERVATIVE = "asymptotic", "widened", "conservative"

@@ -32,16 +32,13 @@ FOLDERS += (
     "bench",
     "cli",
 )  # each imports only what stands before it
-ALONE = ("file_lock", "strict_yaml")  # modules that import nothing of ours: sage has both without torch
 
 
 def all_before(folder: str) -> set[str]:
-    return {*ALONE, *FOLDERS[: FOLDERS.index(folder)]}
+    return {*FOLDERS[: FOLDERS.index(folder)]}
 
 
 MAY_IMPORT = {  # layer -> layers it may use, also inside functions, in an order in which none uses a later one
-    "file_lock": set(),
-    "strict_yaml": set(),
     "core": set(),
     "functional": {"core"},
     "models": {"core", "functional"},
@@ -346,7 +343,7 @@ def test_its_readme_says_what_a_folder_may_import(folder: str) -> None:
     assert rule is not None
     named = set(re.findall(r"`(\w+)`", rule[1])) & {*FOLDERS}
     if rule[1].startswith("every folder up to"):
-        named = {*ALONE, *FOLDERS[: FOLDERS.index(named.pop()) + 1]}
+        named = {*FOLDERS[: FOLDERS.index(named.pop()) + 1]}
     assert named == MAY_IMPORT[folder]
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from rl_training.cli.main import main, warnings_shown
+from rl_base.shown_warnings import warnings_shown
+from rl_training.cli.main import main
 from rl_training.data.files import sync
 from rl_training.experience.allocation import Allocator
 

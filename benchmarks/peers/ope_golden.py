@@ -1,4 +1,4 @@
-"""Off-policy estimates by a second implementation, written down for `tests/evaluation/test_policy_value_golden.py`.
+"""Off-policy estimates by a second implementation, written down for `tests/base/evaluation/test_policy_value_golden.py`.
 
 python3 benchmarks/peers/ope_golden.py
 

@@ -1,4 +1,4 @@
-"""Statistics over runs as rliable computes them, written down for `tests/evaluation/test_over_seeds_golden.py`.
+"""Statistics over runs as rliable computes them, written down for `tests/base/evaluation/test_over_seeds_golden.py`.
 
 python3 -m venv build/rliable && build/rliable/bin/pip install rliable==1.2.0 "pandas<3"
 build/rliable/bin/python benchmarks/peers/rliable_golden.py

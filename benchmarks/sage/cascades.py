@@ -56,7 +56,7 @@ from cascade_worlds import (
     stopping,
 )
 
-from rl_training.evaluation.reward_model import assign_folds
+from rl_base.evaluation.reward_model import assign_folds
 from sage.benchmarks.cascades import expected_of
 from sage.evidence.cascades.cascade_data import CascadeData
 from sage.files import write_json

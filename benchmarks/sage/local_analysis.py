@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from short_tasks.generate import FUNCTIONS, functions, generate
 
-from rl_training.evaluation.reward_model import assign_folds
+from rl_base.evaluation.reward_model import assign_folds
 from sage.benchmarks.baselines import Task, all_baselines
 from sage.files import write_json
 from sage.outcomes.table import OutcomeTable

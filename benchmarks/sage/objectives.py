@@ -37,7 +37,7 @@ from gate import EPSILON, ROWS, draw_pair
 from learn_from_log import PerCategory, served
 from objective_worlds import Drawn, Worlds, checked, draw_log, judged, load
 
-from rl_training.evaluation.intervals import Method
+from rl_base.evaluation.intervals import Method
 from sage.evidence.objective import DEFAULT, points_worse
 from sage.files import write_json
 from sage.outcomes.table import OutcomeTable

@@ -26,10 +26,10 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from rl_base.evaluation.intervals import t_quantile
 from rl_training import Agent, RunConfig
 from rl_training.config import load_config_values
 from rl_training.config.overrides import apply_override
-from rl_training.evaluation.intervals import t_quantile
 from rl_training.experiment.run_directory import collect_metadata, result_of, write_atomically
 from rl_training.tuning.objective import Objective
 from rl_training.tuning.runs import evaluations

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rl_training.file_lock import lock, unlock
+from rl_base.file_lock import lock, unlock
 
 
 class ProcessLock:

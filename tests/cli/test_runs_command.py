@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rl_training import file_lock
+from rl_base import file_lock
 from rl_training.cli import main
 from rl_training.experiment.run_directory import held
 from tests import needs

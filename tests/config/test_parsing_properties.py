@@ -10,10 +10,10 @@ import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from rl_base.strict_yaml import parse_yaml
 from rl_training import ConfigError, RunConfig
 from rl_training.config.overrides import apply_override
 from rl_training.config.presets import load_yaml
-from rl_training.strict_yaml import parse_yaml
 from tests.properties import examples
 
 START = {"algorithm": {"name": "dqn"}, "env": {"id": "CartPole-v1"}}

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from rl_base.strict_yaml import parse_yaml
 from rl_training import APPO
 from rl_training.api.training import build_run
 from rl_training.config import ConfigError
 from rl_training.distributed import ray_engine
 from rl_training.experiment.checkpoint import difference
-from rl_training.strict_yaml import parse_yaml
 from rl_training.tuning.job import Ended, Evaluated, Job
 from tests import needs
 from tests.distributed.agents import ROLLOUT, ended, make, trained

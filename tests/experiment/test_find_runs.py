@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 import rl_training
-from rl_training import file_lock
+from rl_base import file_lock
 from rl_training.experiment import RunDirectory, RunRecord
 from rl_training.experiment.find_runs import differing_settings, runs
 from tests import needs

@@ -9,7 +9,8 @@ import pytest
 import torch
 import yaml
 
-from rl_training import ConfigError, RunConfig, file_lock
+from rl_base import file_lock
+from rl_training import ConfigError, RunConfig
 from rl_training.experiment import Checkpoint, CheckpointError, RunDirectory, find_checkpoint
 from tests import needs
 

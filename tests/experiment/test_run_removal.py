@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import rl_training
-from rl_training import file_lock
+from rl_base import file_lock
 from rl_training.experiment import RunRecord, remove_runs, runs
 from rl_training.experiment.run_directory import held
 from rl_training.experiment.run_removal import size_of

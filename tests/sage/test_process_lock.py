@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rl_training import file_lock
+from rl_base import file_lock
 from sage.process_lock import ProcessLock
 from tests import needs
 

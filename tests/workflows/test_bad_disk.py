@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rl_base.standard_streams import OUTPUT_LOST
 from rl_training import PPO, Agent, CheckpointError, load
 from rl_training.cli import main
-from rl_training.cli.standard_streams import OUTPUT_LOST
 from rl_training.data import Dataset, DatasetError
 from rl_training.experiment import load_checkpoint
 from tests.bad_environments import SMALL, listing

@@ -12,6 +12,7 @@ import torch
 import yaml
 
 import rl_training
+from rl_base.strict_yaml import parse_yaml
 from rl_training import BC, DQN, PPO, RLPD, Agent, Callback, ConfigError, Dataset, PPOConfig, evaluation, make_data
 from rl_training.api.inputs import encode_observation
 from rl_training.cli import main
@@ -20,7 +21,6 @@ from rl_training.core import Schedule
 from rl_training.envs import EnvConfig, check
 from rl_training.envs.spaces import convert_spec
 from rl_training.experiment import RunDirectory
-from rl_training.strict_yaml import parse_yaml
 
 OBS = np.zeros(4)
 SMALL = {"n_steps": 8, "batch_size": 8, "n_epochs": 1}

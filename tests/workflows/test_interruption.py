@@ -14,7 +14,7 @@ from subprocess import Popen
 import pytest
 
 import rl_training.cli
-from rl_training import file_lock
+from rl_base import file_lock
 from rl_training.cli import main
 from tests.cli.process import (
     call,

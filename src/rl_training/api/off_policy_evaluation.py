@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
+from rl_base.evaluation.intervals import Method
+from rl_base.evaluation.report import Report
 from rl_training.api.agent import Agent, load
 from rl_training.api.data_source import check_fit, open_data
 from rl_training.config import ConfigError
@@ -23,7 +25,6 @@ from rl_training.data import Dataset
 from rl_training.evaluation.critic_values import CriticValues, critic_values
 from rl_training.evaluation.dataset_evaluation import evaluate_on_dataset
 from rl_training.evaluation.fqe_values import FittedQ, TargetPolicy, fit_q
-from rl_training.evaluation.intervals import Method
 from rl_training.evaluation.model_selection import (
     CRITERIA,
     Criterion,
@@ -32,7 +33,6 @@ from rl_training.evaluation.model_selection import (
     first_states,
     rank_by_terms,
 )
-from rl_training.evaluation.report import Report
 from rl_training.experience import ReplaySettings
 from rl_training.experience.reward_units import RETURN_RANGE
 from rl_training.models import RecurrentPolicy

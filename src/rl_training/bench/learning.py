@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from rl_base.strict_yaml import parse_yaml
 from rl_training.api import Agent
 from rl_training.bench.learning_cells import LEARNING, LEARNING_SUITES, LearningCell
 from rl_training.bench.peer_environments import SCRIPTS, PeerUnavailableError, find_python
@@ -24,7 +25,6 @@ from rl_training.config import RunConfig, load_config_values
 from rl_training.config.overrides import apply_override
 from rl_training.experiment.run_directory import collect_metadata, write_atomically
 from rl_training.runtime import Callback, EvalResult, Trainer
-from rl_training.strict_yaml import parse_yaml
 
 LEARNING_PEERS = ("sb3",)  # those with programs and settings for cells of ours
 

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from rl_base.evaluation.report import finite
 from rl_training.bench.aggregate import Aggregate, aggregate
 from rl_training.bench.comparison import Comparison, better, comparisons, refusals
 from rl_training.bench.drift import drift
 from rl_training.bench.gates import Verdict, judge, normalised, power_note
 from rl_training.bench.records import check_one_protocol, read_cell, stored_cells
 from rl_training.bench.tables import verdict_table
-from rl_training.evaluation.report import finite
 from rl_training.experiment.run_directory import write_atomically
 
 

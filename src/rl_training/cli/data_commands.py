@@ -7,10 +7,10 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
+from rl_base.evaluation.report import finite
 from rl_training.config import ConfigError
 from rl_training.data import Dataset, ReferenceScore, convert, info, lint
 from rl_training.envs import EnvConfig
-from rl_training.evaluation.report import finite
 
 LIKE = ("preset", "expert", "score", "reference")  # flags of `data make --like`
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import io
-import logging
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from os.path import expanduser
 
-from rl_training.cli.standard_streams import run_with_streams
+from rl_base.shown_warnings import warnings_shown
+from rl_base.standard_streams import run_with_streams
 
 DESCRIPTION = "Trains, resumes, evaluates and inspects reinforcement-learning runs."
 RESULTS = "benchmarks/results"
@@ -372,28 +370,3 @@ def run_command(options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
-
-
-class Sentences(logging.Handler):
-    """A logging handler that prints each record as one line on standard error, for example `warning: ...`."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        print(f"{record.levelname.lower()}: {record.getMessage()}", file=sys.stderr)
-
-
-@contextmanager
-def warnings_shown(*packages: str) -> Iterator[None]:
-    """Prints warnings that `packages` log inside the `with` block on standard error, as plain sentences.
-
-    From then on, standard output replaces letters that its encoding lacks by `?`.
-    """
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # learning curves, where Windows writes to a file
-    handler = Sentences(logging.WARNING)
-    for package in packages:
-        logging.getLogger(package).addHandler(handler)
-    try:
-        yield
-    finally:
-        for package in packages:
-            logging.getLogger(package).removeHandler(handler)

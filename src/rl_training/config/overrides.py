@@ -6,9 +6,9 @@ import re
 
 import yaml
 
+from rl_base.strict_yaml import parse_yaml
 from rl_training.config.names_of_others import ALIASES
 from rl_training.core.arguments import ConfigError
-from rl_training.strict_yaml import parse_yaml
 
 
 def apply_override(values: dict, assignment: str) -> dict:

@@ -15,12 +15,12 @@ from pathlib import Path
 import gymnasium as gym
 import yaml
 
+from rl_base.strict_yaml import parse_yaml
 from rl_training.config.overrides import apply_override
 from rl_training.config.sections import NEEDED
 from rl_training.config.translation import from_zoo, is_zoo_file
 from rl_training.core.arguments import ConfigError, expand_home
 from rl_training.core.registry import BUGS, describe_package
-from rl_training.strict_yaml import parse_yaml
 
 GROUP = "rl_training.presets"  # of entry points, whose names nothing uses
 ROOT = Path(__file__).parent.parent / "assets" / "configs"

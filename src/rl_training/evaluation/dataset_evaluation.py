@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from rl_base.evaluation.intervals import Method
+from rl_base.evaluation.logs import BanditLog, EpisodeLog
+from rl_base.evaluation.policy_value import evaluate_bandit, evaluate_episodes
+from rl_base.evaluation.report import Report
 from rl_training.algorithms.fqe import action_probabilities
 from rl_training.core import ActionConverter, Box, Discrete, Policy
 from rl_training.core.converters import EDGE
 from rl_training.data import Dataset
 from rl_training.evaluation.fqe_values import TargetPolicy, chunks, cross_fitted_q
-from rl_training.evaluation.intervals import Method
-from rl_training.evaluation.logs import BanditLog, EpisodeLog
-from rl_training.evaluation.policy_value import evaluate_bandit, evaluate_episodes
-from rl_training.evaluation.report import Report
 from rl_training.models.executed_actions import executed_log_prob
 
 PROPENSITIES = "propensities"  # the extra column of one-step data that holds the probability of every action

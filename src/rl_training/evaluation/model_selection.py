@@ -7,10 +7,10 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from rl_base.evaluation.ranking import Standing, Term, compare, spearman
 from rl_training.core.arguments import ConfigError
 from rl_training.data import Dataset
 from rl_training.evaluation.critic_values import CriticValues
-from rl_training.evaluation.ranking import Standing, Term, compare, spearman
 
 Criterion = Literal["fitted_q", "initial_value", "soft_opc", "td_error"]
 CRITERIA = get_args(Criterion)

@@ -19,13 +19,13 @@ from types import MappingProxyType
 
 import yaml
 
+from rl_base.file_lock import lock
 from rl_training.config.code_objects import with_code
 from rl_training.config.presets import load_yaml
 from rl_training.config.run_config import RunConfig
 from rl_training.core.arguments import ConfigError
 from rl_training.data.files import replacing
 from rl_training.experiment.checkpoint import Checkpoint, CheckpointError, read_manifest, save_checkpoint
-from rl_training.file_lock import lock
 from rl_training.runtime.progress import Progress
 
 VIDEOS = "videos"  # the folder of videos in a run directory

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import yaml
 
+from rl_base.file_lock import lock
 from rl_training.experiment.curve import having, read_lines
-from rl_training.file_lock import lock
 
 log = logging.getLogger(__name__)
 Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the one in C is nine times as fast

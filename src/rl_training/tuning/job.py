@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from rl_base.file_lock import lock
 from rl_training.api import Agent
 from rl_training.config import RunConfig
 from rl_training.config.trust import remember
-from rl_training.file_lock import lock
 from rl_training.runtime import Callback, EvalResult, NonFiniteError, Trainer
 
 PAUSE = "SIGTERM"  # the reason by which a run is paused, not stopped

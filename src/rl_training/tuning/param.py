@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import yaml
 
+from rl_base.strict_yaml import parse_yaml
 from rl_training.config import ConfigError
 from rl_training.config.overrides import apply_override
 from rl_training.config.parsing import as_float
 from rl_training.config.presets import one_line
-from rl_training.strict_yaml import parse_yaml
 
 Value = float | int | str  # of a choice, the text of its YAML
 FORMS = "log:LOW:HIGH, lin:LOW:HIGH, int:LOW:HIGH or choice:A,B,C"

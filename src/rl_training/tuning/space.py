@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rl_base.strict_yaml import parse_yaml
 from rl_training.config import ConfigError, RunConfig
 from rl_training.config.overrides import our_path, split_path
 from rl_training.config.parsing import field_names, parse_value, type_hints
-from rl_training.strict_yaml import parse_yaml
 from rl_training.tuning.param import Param, parse_form, parse_param, with_params
 
 # By the class of an algorithm's settings; an algorithm searches the entries of its own class and of all its bases, where a

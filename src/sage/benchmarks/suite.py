@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from rl_training.strict_yaml import parse_yaml
+from rl_base.strict_yaml import parse_yaml
 from sage.files import read_text
 from sage.outcomes.table import OutcomeTable
 

@@ -21,7 +21,7 @@ def add_commands(actions: argparse._SubParsersAction) -> None:
 
 
 def run_frontier(arguments: argparse.Namespace) -> int:
-    from rl_training.evaluation.report import table as aligned
+    from rl_base.evaluation.report import table as aligned
     from sage.pipeline.inputs import find_models_file, objective_of, read_decisions, static_of
     from sage.proof.frontier import cost_quality_frontier
     from sage.report.frontier_page import HEAD, cells, render_page, render_svg

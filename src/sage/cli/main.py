@@ -11,8 +11,8 @@ from functools import partial
 from importlib import import_module
 from typing import NoReturn
 
-from rl_training.cli.main import warnings_shown
-from rl_training.cli.standard_streams import run_with_streams
+from rl_base.shown_warnings import warnings_shown
+from rl_base.standard_streams import run_with_streams
 
 OUTPUT_LOST = 4  # exit code of a command that did everything but could not write what it had to say; 3 is the gate's
 DESCRIPTION = "Routes model calls, logs every choice with its probability, and proves a new policy before it serves."

@@ -16,7 +16,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from rl_training.evaluation import BanditLog
+from rl_base.evaluation import BanditLog
 from sage.evidence.selection import Selection
 from sage.log.decision_log import DecisionLog
 from sage.log.numbers import NumberedRow, numbered_rows, reports_gone

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rl_training.evaluation import BanditLog, cross_fit
-from rl_training.evaluation.reward_model import Predict
+from rl_base.evaluation import BanditLog, cross_fit
+from rl_base.evaluation.reward_model import Predict
 from sage.evidence.reward import REWARD_V1, RewardWeights
 from sage.evidence.routing_data import RoutingData
 from sage.policies.cells import Cells

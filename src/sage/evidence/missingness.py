@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rl_training.evaluation import BanditLog, Interval
-from rl_training.evaluation.missing import missing_rate_p_values, too_few_p_values
+from rl_base.evaluation import BanditLog, Interval
+from rl_base.evaluation.missing import missing_rate_p_values, too_few_p_values
 
 GONE = 0.001  # a log as incomplete as this by chance is refused: one in a thousand is refused wrongly
 UNUSUAL = 0.01

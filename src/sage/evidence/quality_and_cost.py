@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rl_training.evaluation import BanditLog, Estimate, interval
-from rl_training.evaluation.intervals import Method
-from rl_training.evaluation.missing import difference, fill_missing, worst_case_estimates
+from rl_base.evaluation import BanditLog, Estimate, interval
+from rl_base.evaluation.intervals import Method
+from rl_base.evaluation.missing import difference, fill_missing, worst_case_estimates
 from sage.evidence.completeness import UNCHECKED, Completeness
 from sage.evidence.logged_rewards import bandit_log, predict_rewards, sampling_of
 from sage.evidence.objective import QUALITY, Objective

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from rl_training.evaluation import BanditLog
+from rl_base.evaluation import BanditLog
 from sage.evidence.reward import RewardWeights, composite_reward
 from sage.log.records import Decision, Outcome
 

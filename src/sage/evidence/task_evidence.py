@@ -6,8 +6,8 @@ from statistics import NormalDist
 
 import numpy as np
 
-from rl_training.evaluation import BanditLog, Estimate, doubly_robust, paired_difference
-from rl_training.evaluation.missing import fill_missing
+from rl_base.evaluation import BanditLog, Estimate, doubly_robust, paired_difference
+from rl_base.evaluation.missing import fill_missing
 from sage.evidence.logged_rewards import predict_rewards
 from sage.evidence.missingness import UNUSUAL
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import yaml
 
-from rl_training.strict_yaml import parse_yaml
+from rl_base.strict_yaml import parse_yaml
 from sage.evidence.objective import DEFAULT, Objective, points_worse, usd_per_task, weighted
 from sage.evidence.reward import RewardError, RewardWeights
 from sage.log.record_checks import NAME

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rl_training.evaluation.intervals import Method
+    from rl_base.evaluation.intervals import Method
 
 MODELS_FILE = Path("models.yaml")  # the static table, if there is one in this folder that has models of the log
 DATABASE = Path("sage.db")  # the log that counts the looks at exported rows, if there is one in this folder

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rl_training.evaluation.reward_model import assign_folds
+from rl_base.evaluation.reward_model import assign_folds
 from sage.policies.gains import chance_not_worse, group_gains
 
 FOLDS = 5

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rl_training.evaluation import (
+from rl_base.evaluation import (
     BanditLog,
     EpisodeLog,
     Estimate,
@@ -21,8 +21,8 @@ from rl_training.evaluation import (
     step_sample_sizes,
     worst_case_episodes,
 )
-from rl_training.evaluation.intervals import Method
-from rl_training.evaluation.missing import missing_rate_p_values, too_few_p_values
+from rl_base.evaluation.intervals import Method
+from rl_base.evaluation.missing import missing_rate_p_values, too_few_p_values
 from sage.evidence.cascades.cascade_data import CascadeData
 from sage.evidence.incumbent import LOGGED, IncumbentError
 from sage.evidence.missingness import Missingness, ModelGaps

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 
-from rl_training.evaluation import BanditLog, Interval, Report, compare_bandit, worst_case_interval
-from rl_training.evaluation.intervals import Method
-from rl_training.evaluation.missing import fill_missing
+from rl_base.evaluation import BanditLog, Interval, Report, compare_bandit, worst_case_interval
+from rl_base.evaluation.intervals import Method
+from rl_base.evaluation.missing import fill_missing
 from sage.evidence.completeness import UNCHECKED, Completeness
 from sage.evidence.incumbent import incumbent_of
 from sage.evidence.logged_rewards import bandit_log

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from rl_training.evaluation import Estimate, interval
+from rl_base.evaluation import Estimate, interval
 from sage.evidence.incumbent import incumbent_of
 from sage.evidence.logged_rewards import bandit_log, predict_rewards, pseudo_rewards
 from sage.evidence.objective import DEFAULT, Objective, points_worse, usd_per_task

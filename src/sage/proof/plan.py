@@ -8,9 +8,9 @@ from statistics import NormalDist
 
 import numpy as np
 
-from rl_training.evaluation.diagnostics import ROWS_PER_SQUARED_SKEWNESS, skewness
-from rl_training.evaluation.intervals import Method, anytime_quantile
-from rl_training.evaluation.within_cluster import Components, variance_components
+from rl_base.evaluation.diagnostics import ROWS_PER_SQUARED_SKEWNESS, skewness
+from rl_base.evaluation.intervals import Method, anytime_quantile
+from rl_base.evaluation.within_cluster import Components, variance_components
 from sage.evidence.incumbent import incumbent_of
 from sage.evidence.logged_rewards import bandit_log, fit_cell_means, predict_rewards, pseudo_rewards
 from sage.evidence.reward import REWARD_V1, RewardWeights

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rl_training.evaluation.missing import difference, fill_missing
+from rl_base.evaluation.missing import difference, fill_missing
 from sage.evidence.logged_rewards import bandit_log, predict_rewards
 from sage.evidence.objective import QUALITY, Objective
 from sage.evidence.quality_and_cost import cost_part, fill_with_predictions, per_task

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rl_training.evaluation import BanditLog, Estimate, interval
-from rl_training.evaluation.estimate import ratio_estimate
-from rl_training.evaluation.reward_model import assign_folds
+from rl_base.evaluation import BanditLog, Estimate, interval
+from rl_base.evaluation.estimate import ratio_estimate
+from rl_base.evaluation.reward_model import assign_folds
 from sage.evidence.logged_rewards import FOLDS, pseudo_rewards
 from sage.evidence.objective import Objective
 from sage.evidence.quality_and_cost import Part, cost_part, per_task, quality_part

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rl_training.evaluation.reward_model import assign_folds
+from rl_base.evaluation.reward_model import assign_folds
 from sage.evidence.incumbent import Incumbent, incumbent_of
 from sage.evidence.logged_rewards import FOLDS
 from sage.evidence.objective import Objective

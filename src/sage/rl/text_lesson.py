@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from rl_training.evaluation.reward_model import assign_folds
+from rl_base.evaluation.reward_model import assign_folds
 from sage.evidence.logged_rewards import FOLDS
 from sage.policies.cell_policy import lower_scores
 from sage.policies.cells import Cells

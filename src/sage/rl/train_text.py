@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rl_training.evaluation import interval
-from rl_training.evaluation.estimate import ratio_estimate
+from rl_base.evaluation import interval
+from rl_base.evaluation.estimate import ratio_estimate
 from sage.evidence.incumbent import incumbent_of
 from sage.evidence.logged_rewards import bandit_log, predict_rewards, pseudo_rewards
 from sage.evidence.objective import DEFAULT, Objective

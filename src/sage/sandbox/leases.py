@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rl_training.file_lock import fcntl, lock
+from rl_base.file_lock import fcntl, lock
 
 LOCKS_WORK = fcntl is not None or sys.platform == "win32"
 

@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-from rl_training.file_lock import lock
+from rl_base.file_lock import lock
 from sage.log.lookup import is_accounted
 from sage.log.record_checks import TRAFFIC
 from sage.orchestrator.backlog import LOG_FAILURES

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from rl_training.evaluation import bootstrap_interval, iqm
+from rl_base.evaluation import bootstrap_interval, iqm
 from sage.files import FileReadError
 from sage.sim.environment import rules
 from sage.sim.environment.baselines import Chooser, Episodes, nothing

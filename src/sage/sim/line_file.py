@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 
-from rl_training.file_lock import lock
+from rl_base.file_lock import lock
 from sage.files import FileWriteError
 
 

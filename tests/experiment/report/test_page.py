@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rl_training import ConfigError, file_lock
+from rl_base import file_lock
+from rl_training import ConfigError
 from rl_training.evaluation import bootstrap_interval, iqm, probability_of_improvement
 from rl_training.experiment.report.formatting import number
 from rl_training.experiment.report.page import write_report

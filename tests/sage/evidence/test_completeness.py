@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rl_training.evaluation import BanditLog
+from rl_base.evaluation import BanditLog
 from sage.evidence.completeness import (
     AFTER,
     BEFORE,

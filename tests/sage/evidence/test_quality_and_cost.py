@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rl_training.evaluation import Estimate
+from rl_base.evaluation import Estimate
 from sage.evidence.objective import points_worse, usd_per_task, weighted
 from sage.evidence.quality_and_cost import Amount, cost_part, estimate_both, per_task
 from sage.evidence.reward import RewardError

@@ -1,6 +1,6 @@
 import numpy as np
 
-from rl_training.evaluation import BanditLog, interval
+from rl_base.evaluation import BanditLog, interval
 from sage.evidence.logged_rewards import predict_rewards
 from sage.evidence.task_evidence import gain_estimate, predict_for_proof
 

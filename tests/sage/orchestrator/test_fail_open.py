@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from rl_training import file_lock
+from rl_base import file_lock
 from sage import Decision, DecisionLog, Router
 from sage.cli import main
 from sage.log import database

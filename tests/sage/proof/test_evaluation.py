@@ -45,7 +45,7 @@ def test_the_gain_is_found_on_tasks_kept_out(log, found):
 
 def test_the_value_is_the_doubly_robust_difference_by_hand(log, policy, found):
     # Where mid replaces big, by weights and cell means that have not seen the task; recomputed from its parts.
-    from rl_training.evaluation import doubly_robust
+    from rl_base.evaluation import doubly_robust
     from sage.evidence.logged_rewards import bandit_log, predict_rewards
     from sage.policies.cells import Cells
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rl_training.evaluation import Interval
+from rl_base.evaluation import Interval
 from sage.dollars import in_usd
 from sage.evidence.objective import weighted
 from sage.policies.learned_policy import hash_tasks

@@ -3,8 +3,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from rl_training.evaluation import interval
-from rl_training.evaluation.within_cluster import Components
+from rl_base.evaluation import interval
+from rl_base.evaluation.within_cluster import Components
 from sage.evidence.logged_rewards import bandit_log
 from sage.evidence.task_evidence import gain_estimate, predict_for_proof
 from sage.policies.cells import Cells

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from rl_training.evaluation import Estimate
+from rl_base.evaluation import Estimate
 from sage.evidence.objective import points_worse, usd_per_task
 from sage.evidence.quality_and_cost import estimate_both
 from sage.evidence.reward import RewardError

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rl_training.evaluation.reward_model import assign_folds
+from rl_base.evaluation.reward_model import assign_folds
 from sage.policies.features import COLUMN
 from sage.policies.policy import Contexts, select_rows
 from sage.policies.text.text_kernel import Folds, RidgePath, TextModel, fit_kernel, has_text, one_hot

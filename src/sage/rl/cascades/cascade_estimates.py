@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from rl_training.evaluation import cross_fit_values, sequential_doubly_robust
+from rl_base.evaluation import cross_fit_values, sequential_doubly_robust
 from sage.evidence.cascades.cascade_data import CascadeData
 from sage.evidence.incumbent import most_likely
 from sage.evidence.task_evidence import EvaluationError

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rl_training.evaluation import EpisodeLog, fit_ridge, fit_values
+from rl_base.evaluation import EpisodeLog, fit_ridge, fit_values
 from sage.evidence.cascades.cascade_data import CascadeData
 from sage.evidence.tasks import task_hashes
 from sage.policies.cascades.cascade_features import history_codes, summaries

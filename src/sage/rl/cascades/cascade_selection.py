@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from rl_training.evaluation.reward_model import assign_folds
+from rl_base.evaluation.reward_model import assign_folds
 from sage.evidence.cascades.cascade_data import CascadeData
 from sage.evidence.mixing_line import MixingLine
 from sage.evidence.objective import Objective

@@ -6,7 +6,7 @@ import mmap
 import os
 from pathlib import Path
 
-from rl_training.file_lock import lock, unlock
+from rl_base.file_lock import lock, unlock
 from sage.serve.access.keys import MOST_KEYS
 
 NUMBER = 8  # bytes

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rl_training import file_lock
+from rl_base import file_lock
 from sage.cli import main
 from sage.log.budget_settings import TenantBudget
 from sage.log.decision_log import DecisionLog
