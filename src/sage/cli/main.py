@@ -16,24 +16,24 @@ from rl_base.standard_streams import run_with_streams
 
 OUTPUT_LOST = 4  # exit code of a command that did everything but could not write what it had to say; 3 is the gate's
 DESCRIPTION = "Routes model calls, logs every choice with its probability, and proves a new policy before it serves."
-ROUTING = "sage.cli.routing_commands"  # what runs per request: nothing else is loaded for it
+ROUTING = "sage.cli.route_commands"  # what runs per request: nothing else is loaded for it
 ROUTING_COMMANDS = ("init", "doctor", "route", "outcome")
 SERVE = "sage.cli.serve_commands"
 GROUPS = (
     SERVE,
     "sage.cli.log_commands",
-    "sage.cli.data_commands",
+    "sage.cli.import_commands",
     "sage.cli.bench_commands",
     "sage.cli.key_commands",
-    "sage.cli.explain_commands",
+    "sage.cli.explain_command",
     "sage.cli.model_commands",
     "sage.cli.run_commands",
 )
 RL_GROUPS = (
-    "sage.cli.rl_data_commands",
-    "sage.cli.rl_commands",
-    "sage.cli.frontier_commands",
-    "sage.cli.rl_plan_commands",
+    "sage.cli.lab_commands",
+    "sage.cli.proof_commands",
+    "sage.cli.frontier_command",
+    "sage.cli.plan_commands",
 )
 SIM_GROUPS = (
     "sage.cli.sim_environment_commands",

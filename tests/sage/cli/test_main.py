@@ -206,7 +206,7 @@ def test_routing_starts_without_torch(folder: Path, code: str) -> None:
 
 
 def test_routing_loads_no_other_commands(folder: Path) -> None:
-    code = "from sage.cli import main\nmain(['route', '--role', 'coder'])\nimport sys\nprint('sage.cli.rl_commands' in sys.modules)"
+    code = "from sage.cli import main\nmain(['route', '--role', 'coder'])\nimport sys\nprint('sage.cli.proof_commands' in sys.modules)"
     assert run(code).endswith("False\n")
 
 

@@ -6,7 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from sage.cli.rl_commands import ROWS, add_common
+from sage.cli.proof_commands import ROWS, add_common
 from sage.cli.values import selection_of
 from sage.files import write_json, write_text
 

@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sage.cli.routing_commands import add_places
+from sage.cli.route_commands import add_places
 from sage.cli.values import open_log
 from sage.settings import Settings
 
