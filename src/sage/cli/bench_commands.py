@@ -1,4 +1,4 @@
-"""`sage bench`, `sage bench verify` and `sage report`."""
+"""`sage bench` and `sage bench verify`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 
-def add_commands(commands: argparse._SubParsersAction) -> None:
-    bench = commands.add_parser("bench", help="compare routing policies over outcome tables; no model is called")
+def add_bench(bench: argparse.ArgumentParser) -> None:
+    bench.description = "Compares routing policies over outcome tables; no model is called."
     bench.add_argument("action", nargs="?", choices=("run", "verify"), default="run")
     bench.add_argument("directory", nargs="?", type=Path, metavar="DIR", help="verify: the run pack to recompute")
     bench.add_argument("--out", type=Path, help="write the results here as JSON")
@@ -31,16 +31,6 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     bench.add_argument("--tasks", type=int, default=100, metavar="N", help="live: tasks to ask (default: 100)")
     bench.add_argument("--seed", type=int, default=0, help="live: of the tasks (default: 0)")
     bench.set_defaults(func=run_bench)
-
-    report = commands.add_parser(
-        "report", help="cost and quality, by model and compared with always one model, as one HTML page"
-    )
-    report.add_argument("--out", required=True, type=Path)
-    report.add_argument("--db", default="sage.db", help="the decision log (sage.db)")
-    report.add_argument("--data-source", help="default: the strongest that the log holds")
-    report.add_argument("--against", metavar="MODEL", help="the model to compare routing with (default: every one)")
-    report.add_argument("--evaluation", type=Path, help="what `sage rl eval-offline` wrote, to be shown")
-    report.set_defaults(func=write_report)
 
 
 def run_bench(arguments: argparse.Namespace) -> int:
@@ -113,12 +103,3 @@ def compare_in_simulator(arguments: argparse.Namespace) -> int:
     if arguments.suite is not None:
         raise ValueError(f"--suite is for policies that route: {arguments.checkpoint} plays the simulator's tasks")
     return run_contest(Contest.between([arguments.checkpoint], heuristics=False), arguments.out, arguments.run_pack_dir)
-
-
-def write_report(arguments: argparse.Namespace) -> int:
-    from sage.report.report import write_report
-
-    names = ("data_source", "against", "evaluation")
-    write_report(arguments.out, arguments.db, **{name: getattr(arguments, name) for name in names})
-    print(arguments.out)
-    return 0

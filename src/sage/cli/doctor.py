@@ -12,6 +12,8 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from pathlib import Path
 
+from sage.cli.route_commands import add_places
+from sage.cli.sandbox_commands import show_sandboxes
 from sage.evidence.objective import DEFAULT
 from sage.log.decision_log import DecisionLog
 from sage.log.records import ROLES
@@ -24,14 +26,24 @@ from sage.verifiers.source import SourceCheck, found
 
 REQUIRED = ("numpy", "pyyaml", "safetensors")
 OPTIONAL = {
-    "torch": "sage rl train-bc and train-cql need it: pip install rl-training",
+    "torch": "sage train --learner bc and cql need it: pip install rl-training",
     "pyarrow": "Parquet tables need it: pip install 'rl-training[sage]'",
 }
 Finding = tuple[str, str, str]  # 'ok', '--' or 'BAD'; what; sentence
 
 
+def add_doctor(doctor: argparse.ArgumentParser) -> None:
+    add_places(doctor)
+    doctor.add_argument(
+        "--sandboxes", action="store_true", help="attack every sandbox of this host instead, and time it"
+    )
+    doctor.set_defaults(func=report)
+
+
 def report(options: argparse.Namespace) -> int:
     """One line per check; 1 if something that is needed is broken."""
+    if options.sandboxes:
+        return show_sandboxes(options)
     checks: dict[str, Callable[[], tuple[str, str]]] = {
         "table": lambda: check_table(options.models),
         "log": lambda: check_log(options.db),
@@ -90,7 +102,7 @@ def told_exploration(table: ModelsFile) -> str:
 
 def check_log(path: Path) -> tuple[str, str]:
     if not path.exists():
-        return "--", f"there is no {path} yet: `sage route` starts it"
+        return "--", f"there is no {path} yet: `sage serve` or `sage log route` starts it"
     with closing(DecisionLog(path)) as log:
         damage, counts = log.damage(), log.counts()
         if damage:
@@ -139,7 +151,7 @@ def missing_tools(rule: CascadeRule) -> list[str]:
     checks = [verifier for verifier in rule.verifiers.values() if isinstance(verifier, SourceCheck)]
     lacking = [check.tool for check in checks if found(check.tool) is None]
     in_sandboxes = [one for one in rule.verifiers.values() if isinstance(one, SandboxTests)]
-    return lacking + ["a sandbox for tests (see `sage sim doctor`)" for one in in_sandboxes if one.problem()]
+    return lacking + ["a sandbox for tests (see `sage doctor --sandboxes`)" for one in in_sandboxes if one.problem()]
 
 
 def cascade_counts(db: Path) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""`sage explain`."""
+"""`sage log explain`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,7 @@ if TYPE_CHECKING:
     from sage.orchestrator.explanation import Explanation
 
 
-def add_commands(commands: argparse._SubParsersAction) -> None:
-    explain = commands.add_parser(
-        "explain", help="make a logged decision again, and say what other policies would have done"
-    )
+def add_explain(explain: argparse.ArgumentParser) -> None:
     explain.add_argument("decision_id", metavar="DECISION_ID")
     add_places(explain)
     explain.add_argument(

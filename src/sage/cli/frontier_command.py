@@ -1,4 +1,4 @@
-"""`sage rl frontier`."""
+"""`sage lab frontier`."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import argparse
 import json
 from pathlib import Path
 
-from sage.cli.proof_commands import ROWS, add_common
+from sage.cli.train_commands import ROWS, add_common
 from sage.cli.values import selection_of
 from sage.files import write_json, write_text
 
 SUFFIXES = (".html", ".svg", ".json")
 
 
-def add_commands(actions: argparse._SubParsersAction) -> None:
-    parser = actions.add_parser("frontier", help="show which quality you get for which cost, estimated from a log")
+def add_frontier(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", required=True, type=Path, help=ROWS.format(""))
     parser.add_argument("--out", type=Path, help="a page (.html), a picture (.svg) or the numbers (.json)")
-    add_common(parser, run_frontier)
+    add_common(parser)
+    parser.set_defaults(func=run_frontier)
 
 
 def run_frontier(arguments: argparse.Namespace) -> int:
@@ -47,7 +47,7 @@ def run_frontier(arguments: argparse.Namespace) -> int:
     print(f", {values['left_out_rows']:,} left out without quality or cost" if values["left_out_rows"] else "")
     if chosen.selection:
         print(f"rows {chosen.selection}")
-    print(f"no evidence: {values['note']}" if not frontier.evidence else "only `sage rl gate` proves")
+    print(f"no evidence: {values['note']}" if not frontier.evidence else "only `sage prove` proves")
     if out is not None:
         print(f"wrote {out}")
     return 0

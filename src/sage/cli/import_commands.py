@@ -1,4 +1,4 @@
-"""`sage data import` and `sage data info`."""
+"""`sage log import` and `sage log info`: outcome tables, which say what every model did on every task."""
 
 from __future__ import annotations
 
@@ -12,11 +12,7 @@ from sage.outcomes.importers import KINDS, import_table
 from sage.outcomes.table import OutcomeTable
 
 
-def add_commands(commands: argparse._SubParsersAction) -> None:
-    data = commands.add_parser("data", help="outcome tables: what every model did on every task")
-    actions = data.add_subparsers(dest="action", required=True, metavar="ACTION")
-
-    imports = actions.add_parser("import", help="make an outcome table of a published pack or a CSV file")
+def add_import(imports: argparse.ArgumentParser) -> None:
     imports.add_argument("kind", choices=KINDS)
     imports.add_argument(
         "file", type=Path, help="csv: task_id, model, score[, category, cost_usd, latency_s, prompt, role]"
@@ -25,7 +21,8 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     imports.add_argument("--synthetic", action="store_true", help="the outcomes are made up, not measured")
     imports.set_defaults(func=import_file)
 
-    info = actions.add_parser("info", help="what is in an outcome table")
+
+def add_info(info: argparse.ArgumentParser) -> None:
     info.add_argument("table", type=Path)
     info.add_argument("--json", action="store_true")
     info.set_defaults(func=show_info)

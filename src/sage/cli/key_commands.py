@@ -15,9 +15,8 @@ from sage.serve.access.access import WEBHOOK
 from sage.serve.access.keys import CALL, KEY_FILE, ROLES, Key, KeyFile, Keys, check_name
 
 
-def add_commands(commands: argparse._SubParsersAction) -> None:
-    keys = commands.add_parser("keys", help="keys of the callers of `sage serve`")
-    actions = keys.add_subparsers(dest="action", required=True, metavar="ACTION")
+def add_keys(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
 
     add = actions.add_parser("add", help="make a key; it is shown once, and only its hash is kept")
     add.add_argument("name", metavar="NAME", help="of the key, such as a person's or a machine's")

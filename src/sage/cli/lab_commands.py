@@ -1,4 +1,4 @@
-"""`sage rl collect-synth`, `replay`, `export` and `analyze-rewards`."""
+"""The group `sage lab`, and its commands `collect-synth`, `replay`, `verifiers` and `analyze-rewards`."""
 
 from __future__ import annotations
 
@@ -7,56 +7,54 @@ import json
 from contextlib import closing
 from pathlib import Path
 
-from sage.cli.values import add_selection, open_log, seconds, seed, selection_of
+from sage.cli.parser import Parser, accept, add_actions
+from sage.cli.values import NO_LOG, open_log, say, seed
 from sage.files import write_json
 from sage.log.decision_log import DecisionLog
 from sage.log.records import DATA_SOURCES
 from sage.orchestrator.static_table import StaticTable
 from sage.pipeline.choices import DATABASE, MODELS_FILE
 
-NO_LOG = "give --db, or start one with `sage rl collect-synth`"
+COMMANDS = {
+    "plan": ("plan_commands.add_plan", "how many decisions you need to prove a gain, and what exploring costs"),
+    "plausible": ("plan_commands.add_plausible", "list the models that are worth exploring, for models.yaml"),
+    "frontier": ("frontier_command.add_frontier", "which quality you get for which cost, estimated from a log"),
+    "verifiers": ("lab_commands.add_verifiers", "how often each verifier is right, from logged cascades"),
+    "collect-synth": ("lab_commands.add_collect_synth", "log made-up decisions and outcomes, labelled synthetic"),
+    "replay": ("lab_commands.add_replay", "log what a policy would have done over a table of real outcomes"),
+    "analyze-rewards": ("lab_commands.add_analyze_rewards", "distribution and drivers of the reward"),
+}
 
 
-def add_commands(actions: argparse._SubParsersAction) -> None:
-    synth = actions.add_parser("collect-synth", help="log made-up decisions and outcomes, labelled synthetic")
+def add_lab(lab: Parser) -> None:
+    lab.description = "Questions about a log beyond the proof, and logs without a user: replayed or made up."
+    add_actions(lab, COMMANDS)
+
+
+def add_collect_synth(synth: argparse.ArgumentParser) -> None:
     synth.add_argument("--rows", type=int, default=650)
     synth.add_argument("--epsilon", type=float, default=0.1, help="share of exploration (0.1)")
     common(synth, collect_synth)
 
-    replay = actions.add_parser("replay", help="log what a policy would have done over a table of real outcomes")
-    replay.add_argument("--outcomes", required=True, type=Path, metavar="TABLE", help="made by `sage data import`")
+
+def add_replay(replay: argparse.ArgumentParser) -> None:
+    replay.add_argument("--outcomes", required=True, type=Path, metavar="TABLE", help="made by `sage log import`")
     replay.add_argument("--policy", default="epsilon:0.1", help="static, uniform or epsilon:E around the static table")
     replay.add_argument("--rows", type=int, default=20_000)
-    replay.add_argument("--output", type=Path, help="write this JSONL file instead of the log")
+    out = replay.add_argument("--out", type=Path, help="write this JSONL file instead of the log")
+    accept(replay, out, "--output")
     common(replay, replay_table)
 
-    export = actions.add_parser("export", help="write decisions with their outcomes to a JSONL file")
-    export.add_argument("--output", required=True, type=Path)
-    export.add_argument("--db", default=str(DATABASE))
-    export.add_argument(
-        "--data-source", choices=DATA_SOURCES, help="default: real, replay or synthetic, the first with 50 rows"
-    )
-    export.add_argument("--session", help="only this session's decisions")
-    export.add_argument("--since", type=seconds, metavar="T", help="only from this time on: 2026-01-31, or seconds")
-    export.add_argument(
-        "--until", type=seconds, metavar="T", help="only before this time, because later outcomes may still be missing"
-    )
-    export.add_argument("--complete", action="store_true", help="an outcome without cost or latency counts as missing")
-    export.add_argument(
-        "--cascades", action="store_true", help="write cascades, one episode a line, and no single decisions"
-    )
-    add_selection(export)
-    export.add_argument("--json", action="store_true")
-    export.set_defaults(func=export_log)
 
-    verifiers = actions.add_parser("verifiers", help="how often each verifier is right, from logged cascades")
+def add_verifiers(verifiers: argparse.ArgumentParser) -> None:
     verifiers.add_argument("--db", default=str(DATABASE))
     verifiers.add_argument("--data-source", choices=DATA_SOURCES, default="real", help="of the cascades (real)")
     verifiers.add_argument("--out", type=Path, help="write the table as JSON")
     verifiers.add_argument("--json", action="store_true")
     verifiers.set_defaults(func=measure_verifiers)
 
-    analyze = actions.add_parser("analyze-rewards", help="distribution and drivers of the reward")
+
+def add_analyze_rewards(analyze: argparse.ArgumentParser) -> None:
     analyze.add_argument("--data", required=True, type=Path)
     analyze.add_argument("--out", required=True, type=Path)
     analyze.set_defaults(func=analyze_rewards)
@@ -111,8 +109,8 @@ def replay_table(arguments: argparse.Namespace) -> int:
     policy = parse_policy(arguments.policy, base)
     data = replay(table, policy, arguments.rows, seed=arguments.seed)
     session = session_of(table, policy, arguments.seed)
-    if arguments.output:
-        data.write(arguments.output)
+    if arguments.out:
+        data.write(arguments.out)
     else:
         with closing(DecisionLog.open(arguments.db)) as log:
             append_to_log(log, data, session)
@@ -125,28 +123,9 @@ def replay_table(arguments: argparse.Namespace) -> int:
             "session": session,
             "policy": policy.name,
             "around": around,
-            "written_to": str(arguments.output or arguments.db),
+            "written_to": str(arguments.out or arguments.db),
         },
     )
-    return 0
-
-
-def export_log(arguments: argparse.Namespace) -> int:
-    from sage.evidence.cascades.cascade_export import export_cascades
-    from sage.evidence.export_dataset import export
-
-    wanted = {name: getattr(arguments, name) for name in ("data_source", "session", "since", "until")}
-    wanted["selection"] = selection_of(arguments)
-    if arguments.cascades and arguments.complete:
-        raise ValueError(
-            "--complete is for single decisions: of cascades, an attempt without a cost always counts as missing"
-        )
-    with closing(open_log(arguments.db, NO_LOG)) as log:
-        if arguments.cascades:
-            written = vars(export_cascades(log, arguments.output, **wanted))
-        else:
-            written = vars(export(log, arguments.output, **wanted, complete=arguments.complete))
-    say(arguments, {"written_to": str(arguments.output)} | written)
     return 0
 
 
@@ -158,7 +137,7 @@ def measure_verifiers(arguments: argparse.Namespace) -> int:
         rates = measure(cascades(log, unreadable=[], data_source=arguments.data_source))
     if not rates:
         raise ValueError(
-            f"{arguments.db} has no verdict of a {arguments.data_source} cascade: run some with `sage route --cascade`, or "
+            f"{arguments.db} has no verdict of a {arguments.data_source} cascade: run some with `sage log route --cascade`, or "
             "choose another --data-source"
         )
     if arguments.out is not None:
@@ -191,15 +170,3 @@ def analyze_rewards(arguments: argparse.Namespace) -> int:
         f"{arguments.out}: {report['rows']} rows ({report['data_source']}), mean reward {report['distribution']['mean']:.4f}"
     )
     return 0
-
-
-def say(arguments: argparse.Namespace, values: dict) -> None:
-    if arguments.json:
-        print(json.dumps(values))
-        return
-    for name, value in values.items():
-        if isinstance(value, dict):
-            value = [f"{number} {key}" for key, number in value.items()]
-        text = ", ".join(value) if isinstance(value, list) else str(value)
-        if text:
-            print(f"{name.replace('_', ' ')}: {text}")

@@ -8,76 +8,73 @@ import sys
 import warnings
 from collections.abc import Sequence
 from functools import partial
-from importlib import import_module
-from typing import NoReturn
 
 from rl_base.shown_warnings import warnings_shown
 from rl_base.standard_streams import run_with_streams
+from sage.cli.parser import Parser, function_of
 
 OUTPUT_LOST = 4  # exit code of a command that did everything but could not write what it had to say; 3 is the gate's
 DESCRIPTION = "Routes model calls, logs every choice with its probability, and proves a new policy before it serves."
-ROUTING = "sage.cli.route_commands"  # what runs per request: nothing else is loaded for it
-ROUTING_COMMANDS = ("init", "doctor", "route", "outcome")
-SERVE = "sage.cli.serve_commands"
-GROUPS = (
-    SERVE,
-    "sage.cli.log_commands",
-    "sage.cli.import_commands",
-    "sage.cli.bench_commands",
-    "sage.cli.key_commands",
-    "sage.cli.explain_command",
-    "sage.cli.model_commands",
-    "sage.cli.run_commands",
-)
-RL_GROUPS = (
-    "sage.cli.lab_commands",
-    "sage.cli.proof_commands",
-    "sage.cli.frontier_command",
-    "sage.cli.plan_commands",
-)
-SIM_GROUPS = (
-    "sage.cli.sim_environment_commands",
-    "sage.cli.sim_model_commands",
-    "sage.cli.sim_training_commands",
-    "sage.cli.sim_commands",
-    "sage.cli.sim_task_commands",
-    "sage.cli.sim_run_commands",
-)
-
-
-class Parser(argparse.ArgumentParser):
-    """Says a mistake in one sentence, as everything else does, instead of under a page of usage."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"error: {message}: see `{self.prog} --help`\n")
+FIRST_PAGE = {  # of `sage --help`: the function that gives each command its arguments, and its purpose
+    "init": ("init_command.add_init", "write a models.yaml to start from"),
+    "serve": ("serve_commands.add_serve", "route, log and forward the model calls of agents: a proxy"),
+    "status": ("promotion_commands.add_status", "what serves, since when, on which proof, and how it does"),
+    "report": ("report_command.add_report", "cost and quality of the logged calls, as one HTML page"),
+    "train": ("train_commands.add_train", "learn a policy from the log"),
+    "prove": ("proof_commands.add_prove", "judge a policy on tasks that it was not learned from"),
+    "promote": ("promotion_commands.add_promote", "let a proved policy serve; running servers follow"),
+    "rollback": ("promotion_commands.add_rollback", "let the former policy, or the table of models.yaml, serve again"),
+    "run": ("run_commands.add_run", "change a repository as a sentence says: a small coding agent"),
+    "doctor": ("doctor.add_doctor", "check the installation, the table, the log and the policy"),
+}
+GROUPS = {  # a line each under the first page
+    "log": ("log_commands.add_log", "export, outcome, erase, digest, import, info, route, explain"),
+    "keys": ("key_commands.add_keys", "keys and budgets of the callers of `sage serve`"),
+    "models": ("model_commands.add_models", "language models on this machine, for `sage serve`"),
+    "sim": ("sim_commands.add_sim", "software tasks that run in sandboxes"),
+    "bench": ("bench_commands.add_bench", "compare routing policies over outcome tables"),
+    "lab": (
+        "lab_commands.add_lab",
+        "plan, plausible, frontier, verifiers, collect-synth, replay, analyze-rewards",
+    ),
+}
+FORMER = {  # names that commands had before, which still work
+    "rl": "former_commands.add_rl",
+    "data": "former_commands.add_data",
+    "route": "route_commands.add_route",
+    "outcome": "route_commands.add_outcome",
+    "explain": "explain_command.add_explain",
+}
+PAGES = "\n".join(f"  {name:<10}{purpose}" for name, (_, purpose) in GROUPS.items())
 
 
 def build_parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
-    """The parser; every module adds its commands, each with a handler `func(arguments) -> exit code`."""
-    parser = Parser(prog="sage", description=DESCRIPTION)
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    if words and words[0] == "serve":  # which stays in memory
-        import_module(SERVE).add_commands(commands)
-        return parser
-    import_module(ROUTING).add_commands(commands)
-    if words and words[0] in ROUTING_COMMANDS:
-        return parser
-    for module in GROUPS:
-        import_module(module).add_commands(commands)
-    for name, modules, purpose in (
-        ("rl", RL_GROUPS, "from a log to a dataset, a policy and its proof"),
-        ("sim", SIM_GROUPS, "software tasks that run in sandboxes"),
-    ):
-        actions = commands.add_parser(name, help=purpose).add_subparsers(dest="action", required=True, metavar="ACTION")
-        for module in modules:
-            import_module(module).add_commands(actions)
+    """Builds the parser: of the command that `words` begin with, or whole if there are no words.
+
+    Every command sets `func(arguments) -> exit code`. Its module is loaded when it is asked for, as `sage serve` stays
+    in memory.
+    """
+    parser = Parser(
+        prog="sage",
+        description=DESCRIPTION,
+        epilog=f"groups, each with commands of its own (sage GROUP --help):\n{PAGES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", title="commands")
+    shown = {name: commands.add_parser(name, help=text, description=text) for name, (_, text) in FIRST_PAGE.items()}
+    hidden = {name: commands.add_parser(name) for name in (*GROUPS, *FORMER)}
+    places = FORMER | {name: place for name, (place, _) in (FIRST_PAGE | GROUPS).items()}
+    for name, command in (shown | hidden).items():
+        if not words or words[0] == name:
+            command.asked = words[1:]
+            function_of(places[name])(command)
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit code. A user's mistake is one sentence on standard error and code 2."""
     words = sys.argv[1:] if arguments is None else list(arguments)
-    options = build_parser(words).parse_args(words)
+    options = build_parser(words or ["--help"]).parse_args(words)
     return run_with_streams(partial(run_command, options), OUTPUT_LOST)
 
 

@@ -10,9 +10,8 @@ from pathlib import Path
 from sage.local_models.registry import Registry
 
 
-def add_commands(commands: argparse._SubParsersAction) -> None:
-    models = commands.add_parser("models", help="language models on this machine, for `sage serve`")
-    actions = models.add_subparsers(dest="action", required=True, metavar="ACTION")
+def add_models(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
 
     add = actions.add_parser("add", help="name a GGUF file; it stays where it is, and its hash is checked")
     add.add_argument("name", metavar="NAME")

@@ -1,4 +1,4 @@
-"""`sage rl plausible` and `plan`: where exploration should go, and how much of it a proof needs."""
+"""`sage lab plausible` and `plan`: where exploration should go, and how much of it a proof needs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sage.cli.train_commands import ROWS
 from sage.cli.values import seed
 from sage.dollars import in_usd
 from sage.pipeline.choices import HOLDOUT, INTERVALS
@@ -16,9 +17,8 @@ if TYPE_CHECKING:
     from sage.proof.plan import Plan
 
 
-def add_commands(actions: argparse._SubParsersAction) -> None:
-    plausible = actions.add_parser("plausible", help="list the models that are worth exploring, for models.yaml")
-    plausible.add_argument("--data", required=True, type=Path, help="made by `sage rl export`")
+def add_plausible(plausible: argparse.ArgumentParser) -> None:
+    plausible.add_argument("--data", required=True, type=Path, help=ROWS.format(""))
     plausible.add_argument("--out", required=True, type=Path, help="the file that exploration.among names")
     plausible.add_argument("--most", type=int, default=3, help="models per role and category (3)")
     plausible.add_argument(
@@ -27,8 +27,9 @@ def add_commands(actions: argparse._SubParsersAction) -> None:
     plausible.add_argument("--floor", type=float, help="confidence below which the static table decides in the trial")
     common(plausible, write_plausible)
 
-    plan = actions.add_parser("plan", help="how many decisions you need to prove a gain, and what exploring costs")
-    plan.add_argument("--data", required=True, type=Path, help="made by `sage rl export`")
+
+def add_plan(plan: argparse.ArgumentParser) -> None:
+    plan.add_argument("--data", required=True, type=Path, help=ROWS.format(""))
     plan.add_argument("--gain", required=True, type=float, help="reward per decision that a policy would be better by")
     plan.add_argument("--power", type=float, default=0.8, help="chance that the gate promotes it (0.8)")
     plan.add_argument("--exploration", type=shares, default=(0.1, 0.2, 0.3), help="shares to compare (0.1,0.2,0.3)")

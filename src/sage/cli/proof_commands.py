@@ -1,4 +1,4 @@
-"""`sage rl train-...`, `eval-offline` and `gate`: they parse, call `sage.pipeline`, and print."""
+"""`sage prove`, and `eval-offline` and `gate`, which were its parts: they parse, call `sage.pipeline`, and print."""
 
 from __future__ import annotations
 
@@ -6,66 +6,47 @@ import argparse
 import json
 from pathlib import Path
 
-from sage.cli.values import add_selection, seed
+from sage.cli.train_commands import ROWS, add_common
 from sage.files import write_json
-from sage.pipeline.choices import CASCADE, CASCADE_METHODS, DATABASE, HOLDOUT, INTERVALS, LEARNERS, NETWORK_LEARNERS
-
-ROWS = "made by `sage rl export`{}, or the log itself"
-AUTO = "auto"
+from sage.pipeline.choices import DATABASE, INTERVALS, PROOF
 
 
-def add_commands(actions: argparse._SubParsersAction) -> None:
-    for name, text in LEARNERS.items():
-        train = actions.add_parser(f"train-{name}", help=text)
-        add_training(train, ROWS.format(""))
-        if name in NETWORK_LEARNERS:
-            train.add_argument("--updates", type=int, help="steps of the optimizer")
-        if name == "text":
-            train.add_argument(
-                "--embed", type=Path, metavar="MODEL.onnx", help="read texts with this model, not by words"
-            )
-            train.add_argument("--tokenizer", type=Path, metavar="tokenizer.json", help="of the model of --embed")
-        train.set_defaults(learner=name)
-    add_cascade_training(actions)
+def add_prove(prove: argparse.ArgumentParser) -> None:
+    prove.description = (
+        "Judges a policy on tasks that it was not learned from, and decides whether it may serve. Exit code: 0 it may, "
+        "3 it may not, 2 the question cannot be answered."
+    )
+    prove.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="a policy of `sage train`")
+    prove.add_argument("--data", type=Path, default=DATABASE, help=f"{ROWS.format('')} (default: {DATABASE})")
+    prove.add_argument("--out", type=Path, help=f"evaluation and verdict as JSON (default: CHECKPOINT{PROOF})")
+    add_question(prove)
+    add_verdict(prove)
+    prove.set_defaults(func=run_prove)
 
-    evaluate = actions.add_parser("eval-offline", help="gain over the static table, on tasks kept out of training")
-    add_question(evaluate, eval_offline)
+
+def add_eval_offline(evaluate: argparse.ArgumentParser) -> None:
+    add_former_inputs(evaluate)
+    add_question(evaluate)
     evaluate.add_argument("--out", required=True, type=Path, help="the report as JSON")
+    evaluate.set_defaults(func=eval_offline)
 
-    gate = actions.add_parser("gate", help="promote or refuse; exit code 0 promoted, 3 refused, 2 bad input")
-    add_question(gate, run_gate)
+
+def add_gate(gate: argparse.ArgumentParser) -> None:
+    add_former_inputs(gate)
+    add_question(gate)
+    add_verdict(gate)
     gate.add_argument("--against", choices=["static"], default="static")
-    gate.add_argument("--allow-synthetic", action="store_true", help="judge synthetic rows too; the verdict says so")
     gate.add_argument("--out", type=Path, help="write verdict and report as JSON")
+    gate.set_defaults(func=run_gate)
 
 
-def add_cascade_training(actions: argparse._SubParsersAction) -> None:
-    train = actions.add_parser(
-        "train-cascade", help="learn from logged cascades which model to try next and when to stop"
-    )
-    add_training(train, ROWS.format(" --cascades"))
-    train.add_argument("--price", type=float, help="quality points per dollar; default: the objective of models.yaml")
-    train.add_argument(
-        "--learner",
-        choices=(AUTO, *CASCADE_METHODS),
-        default=AUTO,
-        help="auto: fitted Q, unless another is better on tasks left out",
-    )
-
-
-def add_training(parser: argparse.ArgumentParser, rows: str) -> None:
-    parser.add_argument("--data", required=True, type=Path, help=rows)
-    parser.add_argument("--out", required=True, type=Path, help="the checkpoint; any suffix")
-    parser.add_argument(
-        "--holdout", type=float, default=HOLDOUT, help=f"share of tasks kept for eval-offline and gate ({HOLDOUT})"
-    )
-    add_common(parser, train_policy)
-
-
-def add_question(parser: argparse.ArgumentParser, func: object) -> None:
-    """Adds what `eval-offline` and `gate` have in common."""
+def add_former_inputs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", required=True, type=Path, help=ROWS.format(""))
     parser.add_argument("--checkpoint", required=True, type=Path)
+
+
+def add_question(parser: argparse.ArgumentParser) -> None:
+    """Adds what `sage.evaluate` and `sage.gate` have in common."""
     parser.add_argument("--floor", type=float, help="confidence below which the static table decides")
     parser.add_argument(
         "--interval",
@@ -76,31 +57,28 @@ def add_question(parser: argparse.ArgumentParser, func: object) -> None:
     parser.add_argument(
         "--db", type=Path, help=f"the log, which counts the looks (default: --data if it is a log, else {DATABASE})"
     )
-    add_common(parser, func)
+    add_common(parser)
 
 
-def add_common(parser: argparse.ArgumentParser, func: object) -> None:
-    """Adds the table, the choice of rows, the seed and --json."""
-    parser.add_argument(
-        "--models", type=Path, help="the static table (default: models.yaml, if it has models of the log)"
-    )
-    add_selection(parser)
-    parser.add_argument("--seed", type=seed, default=0)
-    parser.add_argument("--json", action="store_true")
-    parser.set_defaults(func=func)
+def add_verdict(parser: argparse.ArgumentParser) -> None:
+    """Adds what only a verdict asks for."""
+    parser.add_argument("--allow-synthetic", action="store_true", help="judge synthetic rows too; the verdict says so")
 
 
-def train_policy(arguments: argparse.Namespace) -> int:
-    from sage.pipeline.training import train
+def run_prove(arguments: argparse.Namespace) -> int:
+    from sage.pipeline.gating import gate
 
-    learner = arguments.learner
-    if arguments.action == "train-cascade":
-        learner = CASCADE if learner == AUTO else f"{CASCADE}-{learner}"
-    names = ("out", "models", "holdout", "seed", "updates", "embed", "tokenizer", "price")
-    given = {name: value for name, value in vars(arguments).items() if name in names}
-    trained = train(arguments.data, learner=learner, sources=arguments.source, tenants=arguments.tenant, **given)
-    print(json.dumps(trained.to_json()) if arguments.json else trained)
-    return 0
+    out = arguments.out or arguments.checkpoint.with_name(arguments.checkpoint.name + PROOF)
+    found = gate(arguments.data, arguments.checkpoint, out=out, **asked_of_the_gate(arguments))
+    if arguments.json:
+        print(json.dumps(found.to_json()))
+        return found.exit_code
+    print(f"{found.report}\n{found}\nproof: {out}")
+    if found.promote:
+        more = "" if arguments.out is None else f" --proof {out}"
+        more += " --allow-synthetic" if arguments.allow_synthetic else ""
+        print(f"next: sage promote {arguments.checkpoint}{more}")
+    return found.exit_code
 
 
 def eval_offline(arguments: argparse.Namespace) -> int:
@@ -115,15 +93,13 @@ def eval_offline(arguments: argparse.Namespace) -> int:
 def run_gate(arguments: argparse.Namespace) -> int:
     from sage.pipeline.gating import gate
 
-    verdict = gate(
-        arguments.data,
-        arguments.checkpoint,
-        allow_synthetic=arguments.allow_synthetic,
-        out=arguments.out,
-        **question(arguments),
-    )
+    verdict = gate(arguments.data, arguments.checkpoint, out=arguments.out, **asked_of_the_gate(arguments))
     print(json.dumps(verdict.to_json()) if arguments.json else verdict)
     return verdict.exit_code
+
+
+def asked_of_the_gate(arguments: argparse.Namespace) -> dict:
+    return question(arguments) | {"allow_synthetic": arguments.allow_synthetic}
 
 
 def question(arguments: argparse.Namespace) -> dict:

@@ -1,15 +1,14 @@
-"""`sage init`, `doctor`, `route` and `outcome`."""
+"""`sage log route` and `sage log outcome`."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sage.cli.parser import accept
 from sage.files import read_text
 from sage.log.records import DATA_SOURCES, ROLES
 from sage.settings import POLICY
@@ -22,20 +21,8 @@ if TYPE_CHECKING:
     from sage.orchestrator.request_fields import AttemptFields, RequestFields
     from sage.verifiers.verifier import Said
 
-EXAMPLE = re.compile("^( +)# upstream: .*\n", re.MULTILINE)  # of the template
 
-
-def add_commands(commands: argparse._SubParsersAction) -> None:
-    init = commands.add_parser("init", help="write a models.yaml to start from")
-    init.add_argument("--models", type=Path, default=Path("models.yaml"), help="where (default: models.yaml)")
-    init.add_argument("--force", action="store_true", help="replace an existing file")
-    init.set_defaults(func=init_command)
-
-    doctor = commands.add_parser("doctor", help="check the installation, the table, the log and the policy")
-    add_places(doctor)
-    doctor.set_defaults(func=doctor_command)
-
-    route = commands.add_parser("route", help="choose a model for one call, and log the choice")
+def add_route(route: argparse.ArgumentParser) -> None:
     add_places(route)
     route.add_argument("--role", metavar="ROLE", help=", ".join(ROLES))
     route.add_argument(
@@ -52,19 +39,23 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     route.add_argument("--session", default="")
     route.add_argument("--past-failures", type=int, default=0, help="failed attempts at this task before this call")
     route.add_argument("--probe-calls", type=int, help="number of calls that a cheap attempt took")
-    route.add_argument("--probe-cost", type=float, help="cost of that attempt, in USD")
+    cost = route.add_argument("--probe-cost-usd", type=float, help="cost of that attempt")
+    accept(route, cost, "--probe-cost")
     route.add_argument("--probe-verified", choices=("true", "false"), help="whether a verifier accepted it")
     route.add_argument(
         "--data-source", default="real", metavar="SOURCE", help=f"{', '.join(DATA_SOURCES)} (default: real)"
     )
     route.set_defaults(func=route_command)
 
-    outcome = commands.add_parser("outcome", help="report the outcome of a decision")
+
+def add_outcome(outcome: argparse.ArgumentParser) -> None:
     outcome.add_argument("decision_id", metavar="DECISION_ID")
     add_places(outcome)
     outcome.add_argument("--quality", type=float, help="0 to 1")
-    outcome.add_argument("--cost", type=float, help="USD")
-    outcome.add_argument("--latency", type=float, help="seconds")
+    cost = outcome.add_argument("--cost-usd", type=float, help="of the call")
+    latency = outcome.add_argument("--latency-s", type=float, help="of the call")
+    accept(outcome, cost, "--cost")
+    accept(outcome, latency, "--latency")
     outcome.add_argument("--retries", type=int, default=0)
     outcome.add_argument("--timed-out", action="store_true", help="the call timed out, so its quality is not known")
     outcome.add_argument("--tokens-in", type=int)
@@ -92,33 +83,6 @@ def add_places(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 
-def init_command(options: argparse.Namespace) -> int:
-    from sage.files import write_text
-    from sage.local_models.registry import Registry
-
-    if options.models.exists() and not options.force:
-        raise ValueError(f"{options.models} is there already: edit it, or replace it with --force")
-    template = files("sage").joinpath("assets/models.yaml").read_text(encoding="utf-8")
-    local = Registry().ready()
-    if local is None:
-        served = "`sage serve` needs the upstream of each of them, too, for which the file has an example"
-    else:
-        answers = f"upstream: {{local: {local}, dialects: [chat, responses, messages]}}  # until you give another one"
-        template = EXAMPLE.sub(lambda found: f"{found[1]}{answers}\n{found[0]}", template)
-        served = f"until then `sage serve` answers for all of them with {local}, a model on this machine"
-    write_text(options.models, template)
-    print(
-        f'wrote {options.models}: put in your models and prices, then: sage route --role coder --task "..."\n  {served}'
-    )
-    return 0
-
-
-def doctor_command(options: argparse.Namespace) -> int:
-    from sage.cli.doctor import report
-
-    return report(options)
-
-
 def route_command(options: argparse.Namespace) -> int:
     from sage.orchestrator.model_router import Router
 
@@ -138,7 +102,7 @@ def route_command(options: argparse.Namespace) -> int:
                 "session": options.session,
                 "past_failures": options.past_failures,
                 "probe_calls": options.probe_calls,
-                "probe_cost_usd": options.probe_cost,
+                "probe_cost_usd": options.probe_cost_usd,
                 "probe_verified": None if options.probe_verified is None else options.probe_verified == "true",
             }
             single = options.cascade is None
@@ -150,7 +114,7 @@ def route_command(options: argparse.Namespace) -> int:
         print(f"{decision.model}\n  decision {decision.id}\n  {decision.reason}\n  probabilities: {shares}")
         if decision.shadow is not None:
             print(
-                f"  in the shadow {decision.shadow}: ask it too, and report with `sage outcome {decision.id} --shadow`"
+                f"  in the shadow {decision.shadow}: ask it too, and report with `sage log outcome {decision.id} --shadow`"
             )
         if decision.cascade is not None:
             print(f"  cascade {decision.cascade.cascade_id}, step {decision.cascade.number}")
@@ -168,13 +132,13 @@ def outcome_command(options: argparse.Namespace) -> int:
     from sage.orchestrator.model_router import Router
 
     if not options.db.exists():
-        raise ValueError(f"{options.db}: there is no such log: give the one that `sage route` wrote with --db")
+        raise ValueError(f"{options.db}: there is no such log: give the one that `sage log route` wrote with --db")
     no_policy = {POLICY: "0"}
     with Router.open(options.db, models=options.models, environment=no_policy, needs_log=True) as router:
         fields: AttemptFields = {
             "quality": options.quality,
-            "cost_usd": options.cost,
-            "latency_s": options.latency,
+            "cost_usd": options.cost_usd,
+            "latency_s": options.latency_s,
             "retries": options.retries,
             "timed_out": options.timed_out,
             "tokens_in": options.tokens_in,

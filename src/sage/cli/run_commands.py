@@ -7,8 +7,7 @@ import sys
 from pathlib import Path
 
 
-def add_commands(commands: argparse._SubParsersAction) -> None:
-    run = commands.add_parser("run", help="change a repository as a sentence says: a small coding agent on the router")
+def add_run(run: argparse.ArgumentParser) -> None:
     run.add_argument("task", help='what to do, such as "add a --json flag to cli.py and a test"')
     run.add_argument("--repo", type=Path, default=Path(), help="the folder of the project (default: this one)")
     run.add_argument("--models", type=Path, default=Path("models.yaml"), help="the table (default: models.yaml)")

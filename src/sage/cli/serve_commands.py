@@ -13,8 +13,7 @@ from sage.log.decision_log import DecisionLog
 NEEDS = ("starlette", "uvicorn", "httptools", "aiohttp")
 
 
-def add_commands(commands: argparse._SubParsersAction) -> None:
-    serve = commands.add_parser("serve", help="route, log and forward the model calls of agents: a proxy")
+def add_serve(serve: argparse.ArgumentParser) -> None:
     serve.add_argument("--models", type=Path, default=Path("models.yaml"), help="the table (default: models.yaml)")
     serve.add_argument("--db", type=Path, default=Path("sage.db"), help="the log (default: sage.db)")
     serve.add_argument("--host", default="127.0.0.1", help="address to listen at (default: 127.0.0.1)")

@@ -8,8 +8,7 @@ from pathlib import Path
 from sage.cli.sim_task_commands import progress_bar
 
 
-def add_commands(actions: argparse._SubParsersAction) -> None:
-    compiling = actions.add_parser("compile", help="run every repair that a policy can try, and store what each does")
+def add_compile(compiling: argparse.ArgumentParser) -> None:
     compiling.add_argument("--tasks", type=Path, required=True, help="a manifest of `sage sim generate`")
     compiling.add_argument("--out", type=Path, required=True, help="the tables, as .npz")
     compiling.add_argument("--workers", type=int, default=2, help="sandboxes at a time")

@@ -6,16 +6,16 @@ import argparse
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from sage.cli.parser import accept
+
 
 def add_models_option(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--models", type=Path, help="a file of `sage sim fit-models`; invented models if not given")
+    text = "a file of `sage sim fit-models`; invented models if not given"
+    accept(command, command.add_argument("--fitted-models", type=Path, metavar="FILE", help=text), "--models")
 
 
-def add_commands(actions: argparse._SubParsersAction) -> None:
-    fit = actions.add_parser(
-        "fit-models", help="models of the simulator from recorded outcomes, checked on held-out tasks"
-    )
-    fit.add_argument("--outcomes", type=Path, required=True, help="an outcome table of `sage data import`")
+def add_fit_models(fit: argparse.ArgumentParser) -> None:
+    fit.add_argument("--outcomes", type=Path, required=True, help="an outcome table of `sage log import`")
     fit.add_argument("--out", type=Path, required=True, help="the models, as JSON")
     fit.add_argument(
         "--level",

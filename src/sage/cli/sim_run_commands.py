@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sage.cli.parser import accept
 from sage.cli.sim_model_commands import add_models_option
 from sage.cli.sim_task_commands import add_sandbox_options, progress_bar
 
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
 FOLDER = Path("memory/sim")
 
 
-def add_commands(actions: argparse._SubParsersAction) -> None:
-    run = actions.add_parser("run", help="let a policy repair tasks in sandboxes, grade them, and report")
+def add_run(run: argparse.ArgumentParser) -> None:
     run.add_argument("--tasks", type=Path, help="a manifest; the one that comes with the package if not given")
     run.add_argument(
         "--policy", default="oracle", help="oracle, noop, random, ochiai, a checkpoint, or 'command: PROGRAM' (oracle)"
@@ -29,12 +29,12 @@ def add_commands(actions: argparse._SubParsersAction) -> None:
     run.add_argument("--out", type=Path, help=f"JSONL, a line per finished task ({FOLDER}/run-POLICY.jsonl)")
     run.add_argument("--split", help="only tasks of this split; all if not given")
     run.add_argument("--limit", type=int, help="how many tasks; all if not given")
-    run.add_argument("--deadline", type=float, default=600.0, help="seconds that a task may take (600)")
+    deadline = run.add_argument("--deadline-s", type=float, default=600.0, help="that a task may take (600)")
+    accept(run, deadline, "--deadline")
     run.add_argument("--seed", type=int, default=0, help="of what is left to chance (0)")
     add_models_option(run)
     run.add_argument("--transcripts", type=Path, help="a folder for what an agent did, a file for each task")
     add_sandbox_options(run)
-    run.add_argument("--docker", dest="sandbox", action="store_const", const="docker", help="run in Docker")
     run.add_argument("--json", action="store_true", help="print the report for programs")
     run.set_defaults(func=run_tasks)
 
@@ -55,7 +55,7 @@ def run_tasks(arguments: argparse.Namespace) -> int:
     manifest = Manifest.open(arguments.tasks) if arguments.tasks else Manifest.shipped()
     rows = chosen_rows(manifest.rows, arguments)
     policy = policies.named(
-        arguments.policy, arguments.seed, models=arguments.models, transcripts=arguments.transcripts
+        arguments.policy, arguments.seed, models=arguments.fitted_models, transcripts=arguments.transcripts
     )
     path = arguments.out or FOLDER / f"run-{file_name(arguments.policy)}.jsonl"
     with held(path):
@@ -68,7 +68,7 @@ def run_tasks(arguments: argparse.Namespace) -> int:
                 solve=policy.solve,
                 backends=backends,
                 out=out,
-                deadline_s=arguments.deadline,
+                deadline_s=arguments.deadline_s,
                 progress=lambda done, total, solved: show(done, total, f"{solved} solved"),
             )
             try:
@@ -90,8 +90,8 @@ def run_tasks(arguments: argparse.Namespace) -> int:
 def chosen_rows(rows: Sequence[Mapping], arguments: argparse.Namespace) -> list[Mapping]:
     if arguments.limit is not None and arguments.limit < 1:
         raise ValueError(f"--limit {arguments.limit} must be at least 1")
-    if not arguments.deadline > 0:
-        raise ValueError(f"--deadline {arguments.deadline} must be more than 0 seconds")
+    if not arguments.deadline_s > 0:
+        raise ValueError(f"--deadline-s {arguments.deadline_s} must be more than 0 seconds")
     splits = sorted({row["split"] for row in rows})
     if arguments.split is not None and arguments.split not in splits:
         raise ValueError(f"--split {arguments.split}: the tasks are of {', '.join(splits)}")
@@ -120,7 +120,7 @@ def settings_of(arguments: argparse.Namespace, rows: Sequence[Mapping], policy: 
         "tasks_sha256": hashlib.sha256(ids.encode()).hexdigest(),
         "split": arguments.split,
         "sandbox": arguments.sandbox,
-        "deadline_s": arguments.deadline,
+        "deadline_s": arguments.deadline_s,
     }
 
 

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
+SANDBOXES = "zygote, bubblewrap, docker or podman"
 STARTING = "starting sandboxes"  # the first of which may have to be built
 
 
-def add_commands(actions: argparse._SubParsersAction) -> None:
-    generate = actions.add_parser("generate", help="make tasks, verify them in sandboxes, and write a manifest of them")
+def add_generate(generate: argparse.ArgumentParser) -> None:
     generate.add_argument("--count", type=int, default=1000)
     generate.add_argument("--out", type=Path, required=True, help="JSONL; compressed if the name ends in .gz")
     generate.add_argument("--seed", type=int, default=0)
@@ -23,9 +23,8 @@ def add_commands(actions: argparse._SubParsersAction) -> None:
     generate.add_argument("--json", action="store_true", help="print the header of the manifest")
     generate.set_defaults(func=generate_tasks)
 
-    audit = actions.add_parser(
-        "audit", help="prove tasks: the oracle solves them, doing nothing and deleting tests do not"
-    )
+
+def add_audit(audit: argparse.ArgumentParser) -> None:
     audit.add_argument("--tasks", type=Path, help="a manifest; the one that comes with the package if not given")
     audit.add_argument("--sample", type=int, help="how many tasks; all if not given")
     add_sandbox_options(audit)
@@ -34,7 +33,8 @@ def add_commands(actions: argparse._SubParsersAction) -> None:
 
 def add_sandbox_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workers", type=int, default=2, help="sandboxes at a time")
-    parser.add_argument("--sandbox", default="auto", help="auto, zygote or bubblewrap")
+    parser.add_argument("--sandbox", default="auto", metavar="KIND", help=f"auto, {SANDBOXES} (auto)")
+    parser.add_argument("--docker", dest="sandbox", action="store_const", const="docker", help=argparse.SUPPRESS)
 
 
 def generate_tasks(arguments: argparse.Namespace) -> int:

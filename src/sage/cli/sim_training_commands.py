@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sage.cli.parser import accept
 from sage.cli.sim_model_commands import add_models_option
 from sage.cli.sim_task_commands import progress_bar
 
@@ -13,8 +14,7 @@ if TYPE_CHECKING:
     from sage.sim.comparison import Contest
 
 
-def add_commands(actions: argparse._SubParsersAction) -> None:
-    train = actions.add_parser("train", help="PPO on compiled tasks; a folder that has a run goes on")
+def add_train(train: argparse.ArgumentParser) -> None:
     train.add_argument(
         "--tasks",
         type=Path,
@@ -29,9 +29,9 @@ def add_commands(actions: argparse._SubParsersAction) -> None:
         "--set", nargs="*", default=[], dest="settings", metavar="SECTION.FIELD=VALUE", help="e.g. training.device=cuda"
     )
     train.set_defaults(func=train_policy)
-    bench = actions.add_parser(
-        "bench", help="policies on unseen packages and operators, between chance and full knowledge"
-    )
+
+
+def add_bench(bench: argparse.ArgumentParser) -> None:
     bench.add_argument(
         "--checkpoint", type=Path, nargs="*", default=[], help="folders of `sage sim train`, one for each seed"
     )
@@ -40,11 +40,13 @@ def add_commands(actions: argparse._SubParsersAction) -> None:
         type=Path,
         help="tables of `sage sim compile`; default: those of the first checkpoint, or of the package",
     )
-    bench.add_argument(
-        "--models",
+    models = bench.add_argument(
+        "--fitted-models",
         type=Path,
+        metavar="FILE",
         help="a file of `sage sim fit-models`, or `invented`; default: what the first checkpoint learned with",
     )
+    accept(bench, models, "--models")
     bench.add_argument(
         "--correlation",
         type=float,
@@ -79,7 +81,7 @@ def train_policy(arguments: argparse.Namespace) -> int:
     agent = train(
         tables,
         arguments.out,
-        models=arguments.models,
+        models=arguments.fitted_models,
         steps=arguments.steps,
         seed=arguments.seed,
         settings=arguments.settings,
@@ -98,7 +100,7 @@ def bench_policies(arguments: argparse.Namespace) -> int:
     contest = Contest.between(
         arguments.checkpoint,
         tables=arguments.tasks,
-        models=arguments.models,
+        models=arguments.fitted_models,
         splits=tuple(arguments.splits),
         correlations=CORRELATIONS if given is None else tuple(given),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from datetime import UTC, datetime
@@ -13,6 +14,8 @@ from sage.log.record_checks import JUDGES
 if TYPE_CHECKING:
     from sage.evidence.selection import Selection
     from sage.log.decision_log import DecisionLog
+
+NO_LOG = "give --db, or start one with `sage serve`, `sage log route` or `sage lab collect-synth`"
 
 
 def add_selection(parser: ArgumentParser) -> None:
@@ -64,3 +67,16 @@ def seconds(text: str) -> float:
     except ValueError as error:
         raise ArgumentTypeError(sentence) from error
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def say(arguments: Namespace, values: dict) -> None:
+    """Prints values: a line each for people, or one object for programs."""
+    if arguments.json:
+        print(json.dumps(values))
+        return
+    for name, value in values.items():
+        if isinstance(value, dict):
+            value = [f"{number} {key}" for key, number in value.items()]
+        text = ", ".join(value) if isinstance(value, list) else str(value)
+        if text:
+            print(f"{name.replace('_', ' ')}: {text}")

@@ -10,13 +10,14 @@ if TYPE_CHECKING:
 
 MODELS_FILE = Path("models.yaml")  # the static table, if there is one in this folder that has models of the log
 DATABASE = Path("sage.db")  # the log that counts the looks at exported rows, if there is one in this folder
+PROOF = ".proof.json"  # after the checkpoint's name: evaluation and verdict, as `sage prove` writes them
 HOLDOUT = 0.4  # share of the tasks that training leaves for the proof
 LEARNERS = {
+    "table": "learn the best model of each role and category, with shrunk estimates",
+    "dr": "learn a table that leaves the static one only if a lower bound of the gain is above 0",
     "bc": "behaviour cloning: learn a network that imitates the log",
     "cql": "conservative Q-learning: learn a network; values of models hardly tried are lowered",
-    "table": "learn the best model of each role and category, with shrunk estimates",
     "text": "learn to choose by the words of a task, if that was shown to help",
-    "dr": "learn a table that leaves the static one only if a lower bound of the gain is above 0",
 }
 NETWORK_LEARNERS = ("bc", "cql")  # which take `updates`, and need PyTorch
 CASCADE = "cascade"

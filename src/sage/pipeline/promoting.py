@@ -17,13 +17,12 @@ from sage.orchestrator.installed_policies import (
 )
 from sage.orchestrator.models_file import ModelsFile
 from sage.orchestrator.promotion import cascade_kind, single_decision_kind
-from sage.pipeline.choices import DATABASE, MODELS_FILE
+from sage.pipeline.choices import DATABASE, MODELS_FILE, PROOF
 from sage.policies.cascades.learned_cascade import LearnedCascade
 from sage.policies.checkpoint import load_any
 from sage.proof.gate_record import GateRecord, GateRecordError, records_of
 from sage.settings import Settings
 
-PROOF = ".proof.json"  # after the checkpoint's name: evaluation and verdict, as `sage prove` writes them
 ENVIRONMENT_DECIDES = "SAGE_RL_POLICY is set, so the environment says what serves: unset it to follow promotions"
 
 

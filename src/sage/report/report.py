@@ -66,19 +66,19 @@ class Group:
 
 
 def write_report(
-    path: Path, db: str, *, data_source: str | None = None, against: str | None = None, evaluation: Path | None = None
+    path: Path, db: str, *, data_source: str | None = None, against: str | None = None, proof: Path | None = None
 ) -> None:
     """Writes one HTML page about one source of decisions; the arguments are those of `summarize`."""
-    write_text(path, render(summarize(db, data_source=data_source, against=against, evaluation=evaluation)))
+    write_text(path, render(summarize(db, data_source=data_source, against=against, proof=proof)))
 
 
 def summarize(
-    db: str, *, data_source: str | None = None, against: str | None = None, evaluation: Path | None = None
+    db: str, *, data_source: str | None = None, against: str | None = None, proof: Path | None = None
 ) -> dict:
     """Returns everything that the page shows, as plain values.
 
     `data_source` None means the strongest in the log; `against` is the one model to compare routing with, None means
-    each; `evaluation` is a file of `sage rl eval-offline`. Raises ReportError if there is nothing to report on.
+    each; `proof` is a file of `sage prove`. Raises ReportError if there is nothing to report on.
     """
     if not Path(db).is_file():
         raise ReportError(f"{db}: there is no such log: give --db, or start one with `sage route`")
@@ -115,7 +115,7 @@ def summarize(
         "verdicts": dict(Counter(decision.verdict for decision, _ in rows).most_common()),
         "savings": savings([row for row in rows if row[0].cascade is None], against),
         "cascades": cascades,
-        "evaluation": None if evaluation is None else read_evaluation(evaluation),
+        "evaluation": None if proof is None else read_evaluation(proof),
     }
 
 
@@ -200,17 +200,19 @@ def why_not_judged(data: RoutingData, target: np.ndarray) -> str:
 
 
 def read_evaluation(path: Path) -> dict:
-    """Returns the evaluation that `sage rl eval-offline` wrote; raises ReportError if the file is not one."""
+    """Returns the evaluation in what `sage prove` wrote; raises ReportError if the file has none."""
     if not path.is_file():
-        raise ReportError(f"{path}: there is no such evaluation: make it with `sage rl eval-offline --out {path}`")
+        raise ReportError(f"{path}: there is no such proof: make it with `sage prove CHECKPOINT --out {path}`")
     try:
         values = json.loads(read_text(path))
     except (json.JSONDecodeError, RecursionError) as error:
-        raise ReportError(f"{path}: not whole JSON ({error}): evaluate again") from error
+        raise ReportError(f"{path}: not whole JSON ({error}): prove the checkpoint again") from error
+    if isinstance(values, dict) and isinstance(values.get("report"), dict):
+        values = values["report"]  # beside the verdict
     missing = [name for name in OF_AN_EVALUATION if not isinstance(values, dict) or name not in values]
     if missing:
         raise ReportError(
-            f"{path}: not an evaluation, as it has no {missing[0]!r}: make it with `sage rl eval-offline`"
+            f"{path}: not an evaluation, as it has no {missing[0]!r}: make it with `sage prove CHECKPOINT --out {path}`"
         )
     return values
 

@@ -209,7 +209,7 @@ COMMANDS = {
         "outcome d1 --quality 1 --tokens-in 5 --tokens-cached 9",
         "tokens_cached=9 are a part of tokens_in=5",
     ),
-    "a command that is none": ("nope", "invalid choice: 'nope'"),
+    "a command that is none": ("nope", "there is no 'nope'"),
     "a report of a folder": ("report --out r.html --db a_folder", "a_folder: there is no such log"),
     "an evaluation that is a picture": ("report --out r.html --evaluation a.png", "a.png: not text in UTF-8"),
     "a suite that is a picture": ("bench --suite a.png", "a.png: not text in UTF-8"),

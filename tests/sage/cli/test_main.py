@@ -6,6 +6,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -206,19 +207,55 @@ def test_routing_starts_without_torch(folder: Path, code: str) -> None:
 
 
 def test_routing_loads_no_other_commands(folder: Path) -> None:
-    code = "from sage.cli import main\nmain(['route', '--role', 'coder'])\nimport sys\nprint('sage.cli.proof_commands' in sys.modules)"
-    assert run(code).endswith("False\n")
+    show = "import sys\nprint([m[9:-9] for m in sys.modules if m.startswith('sage.cli.') and m.endswith('_commands')])"
+    code = f"from sage.cli import main\nmain(['route', '--role', 'coder'])\n{show}"
+    assert run(code).endswith("['route']\n")
+    assert run(code.replace("['route'", "['log', 'route'")).endswith("['log', 'route']\n")
 
 
-def test_every_command_of_the_story_is_there(capsys: pytest.CaptureFixture[str]) -> None:
-    for words in (["--help"], ["rl", "--help"]):
-        with pytest.raises(SystemExit):
-            main(words)
-    said = capsys.readouterr().out
-    story = (
-        "init doctor route outcome data bench report rl collect-synth replay export analyze-rewards train-bc train-cql"
-    )
-    assert [word for word in (*story.split(), "eval-offline", "gate") if word not in said] == []
+def shown(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
+    """The commands that a page of help shows."""
+    with pytest.raises(SystemExit):
+        main([*words, "--help"])
+    page = capsys.readouterr().out.split("\ncommands:\n")[1].split("\n\n")[0]
+    return re.findall(r"^    ([a-z-]+)", page, re.MULTILINE)
+
+
+def test_the_first_page_shows_ten_commands_and_the_groups(capsys: pytest.CaptureFixture[str]) -> None:
+    first = "init serve status report train prove promote rollback run doctor"
+    assert shown(capsys) == first.split()
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    groups = capsys.readouterr().out.split("\ngroups")[1]
+    assert re.findall(r"^  ([a-z]+)", groups, re.MULTILINE) == ["log", "keys", "models", "sim", "bench", "lab"]
+
+
+@pytest.mark.parametrize(
+    ("group", "commands"),
+    [
+        ("log", "export outcome erase digest import info route explain"),
+        ("lab", "plan plausible frontier verifiers collect-synth replay analyze-rewards"),
+        ("sim", "compile fit-models train bench image generate audit run"),
+    ],
+)
+def test_a_group_shows_its_commands_and_no_former_ones(
+    capsys: pytest.CaptureFixture[str], group: str, commands: str
+) -> None:
+    assert shown(capsys, group) == commands.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [("trian", "there is no 'trian', do you mean 'train'?"), ("log xyz", "there is no 'xyz'"), ("log", "ACTION")],
+)
+def test_an_unknown_command_is_one_sentence_with_the_nearest(
+    capsys: pytest.CaptureFixture[str], words: str, hint: str
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(words.split())
+    said = capsys.readouterr().err
+    assert (end.value.code, said.count("\n")) == (2, 1)
+    assert hint in said
 
 
 def test_a_reader_that_leaves_is_no_error(folder: Path) -> None:

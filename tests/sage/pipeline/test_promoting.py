@@ -13,7 +13,7 @@ from sage import Router
 from sage.files import sha256_of, write_json
 from sage.log.decision_log import DecisionLog
 from sage.orchestrator.installed_policies import InstalledPolicies
-from sage.pipeline.promoting import PROOF
+from sage.pipeline.choices import PROOF
 from sage.proof.gate_record import record_path, records_of
 from tests.sage.orchestrator.test_promotion import TABLE, judge, train
 

@@ -67,7 +67,7 @@ def test_only_the_tenants_rows_are_learned_from(folder):
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"learner": "ppo"}, "learner='ppo' must be one of bc, cql, table, text, dr, cascade, cascade-fitted-q"),
+        ({"learner": "ppo"}, "learner='ppo' must be one of table, dr, bc, cql, text, cascade, cascade-fitted-q"),
         ({"holdout": 1}, "holdout=1 must lie between 0 and 1"),
         ({"seed": -1}, "seed=-1 must be a whole number"),
         ({"updates": 0, "learner": "bc"}, "updates=0 must be 1 or more"),

@@ -147,7 +147,7 @@ def test_the_page_needs_nothing_else_and_escapes_the_log(tmp_path, log):
     log.append(decision("d0", "cheap", verdict="<script>alert(1)</script>"))
     found = {"policy": "cql", "incumbent": "static", "data_source": "real", "evidence": True, "num_rows": 9}
     (tmp_path / "evaluation.json").write_text(json.dumps(found | {"interval": {"low": 0.01, "high": 0.05}}))
-    write_report(tmp_path / "report.html", str(tmp_path / "sage.db"), evaluation=tmp_path / "evaluation.json")
+    write_report(tmp_path / "report.html", str(tmp_path / "sage.db"), proof=tmp_path / "evaluation.json")
     page = (tmp_path / "report.html").read_text()
     assert "<script" not in page
     assert "&lt;script&gt;" in page
@@ -160,10 +160,10 @@ def test_the_page_needs_nothing_else_and_escapes_the_log(tmp_path, log):
     [
         ({"data_source": "replay"}, "has no decision of data_source replay"),
         ({"data_source": "guess"}, "data_source='guess'"),
-        ({"evaluation": "none.json"}, "no such evaluation"),
-        ({"evaluation": "cut.json"}, "not whole JSON"),
-        ({"evaluation": "other.json"}, "not an evaluation, as it has no 'incumbent'"),
-        ({"evaluation": "picture.json"}, "not text in UTF-8"),
+        ({"proof": "none.json"}, "no such proof"),
+        ({"proof": "cut.json"}, "not whole JSON"),
+        ({"proof": "other.json"}, "not an evaluation, as it has no 'incumbent'"),
+        ({"proof": "picture.json"}, "not text in UTF-8"),
     ],
 )
 def test_a_report_that_cannot_be_written_is_refused(tmp_path, log, options, message):
@@ -171,8 +171,8 @@ def test_a_report_that_cannot_be_written_is_refused(tmp_path, log, options, mess
     (tmp_path / "cut.json").write_text('{"a": ')
     (tmp_path / "other.json").write_text('{"policy": "cql"}')
     (tmp_path / "picture.json").write_bytes(b"\x89PNG")
-    if "evaluation" in options:
-        options = {"evaluation": tmp_path / options["evaluation"]}
+    if "proof" in options:
+        options = {"proof": tmp_path / options["proof"]}
     with pytest.raises((ReportError, FileReadError), match=message):
         write_report(tmp_path / "report.html", str(tmp_path / "sage.db"), **options)
     assert not (tmp_path / "report.html").exists()

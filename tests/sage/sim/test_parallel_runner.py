@@ -271,7 +271,7 @@ def test_progress_without_a_terminal_is_a_line_every_ten_seconds(capsys: pytest.
     [
         ("--split nowhere", "--split nowhere: the tasks are of train"),
         ("--limit 0", "--limit 0 must be at least 1"),
-        ("--deadline 0", "--deadline 0.0 must be more than 0 seconds"),
+        ("--deadline 0", "--deadline-s 0.0 must be more than 0 seconds"),
         ("--workers 0", "--workers 0 must be at least 1"),
     ],
 )
