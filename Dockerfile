@@ -1,4 +1,4 @@
-# `sage serve` in a container; how to run it: docs/sage/operating.md. `scripts/build_image.sh` builds it and tries it.
+# `sage serve` in a container; how to run it: docs/sage/operate.md. `scripts/build_image.sh` builds it and tries it.
 ARG BASE=python:3.12-slim
 
 FROM ${BASE} AS build

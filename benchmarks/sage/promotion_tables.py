@@ -1,4 +1,4 @@
-"""The tables of docs/sage/from_log_to_promotion.md and estimators.md: gate, intervals, learning from logs, missing outcomes."""
+"""The tables of docs/sage/prove.md and estimators.md: gate, intervals, learning from logs, missing outcomes."""
 
 from __future__ import annotations
 

@@ -106,11 +106,11 @@ def estimators() -> dict[str, str]:
 
 
 PAGES = {  # of docs/sage, with their tables by name
-    "from_log_to_promotion.md": promotion,
+    "prove.md": promotion,
     "objectives.md": objectives,
     "exploration.md": exploration,
     "learned_cascades.md": learned_cascades,
-    "sim.md": sim,
+    "simulate.md": sim,
     "local_models.md": local_models,
     "serve.md": serve,
     "estimators.md": estimators,

@@ -58,7 +58,7 @@ def test_a_log_is_trained_on_and_judged_from_python(tmp_path: Path, monkeypatch:
     monkeypatch.chdir(tmp_path)
     assert main(["init"]) == 0
     assert main(["rl", "collect-synth", "--rows", "600", "--epsilon", "0.3"]) == 0
-    code = "\n".join(blocks(ROOT / "docs" / "sage" / "from_log_to_promotion.md", "python"))
+    code = "\n".join(blocks(ROOT / "docs" / "sage" / "prove.md", "python"))
     assert all(f"sage.{call}(" in code for call in ("train", "evaluate", "gate"))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

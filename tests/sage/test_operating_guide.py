@@ -1,4 +1,4 @@
-"""docs/sage/operating.md: its table is one, and its alerts are about metrics that exist."""
+"""docs/sage/operate.md: its table is one, and its alerts are about metrics that exist."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import yaml
 from sage.orchestrator.models_file import ModelsFile
 from sage.upstream.metrics import HELP
 
-PAGE = Path(__file__).parents[2] / "docs" / "sage" / "operating.md"
+PAGE = Path(__file__).parents[2] / "docs" / "sage" / "operate.md"
 BLOCKS = [
     yaml.safe_load(text) for text in re.findall(r"^```yaml\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
 ]

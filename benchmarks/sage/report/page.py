@@ -34,9 +34,9 @@ METHOD = """
   task, with an interval, an effective sample size and a check of overlap. It refuses to answer where the log cannot
   tell ([estimators](estimators.md)).
 - **Gate.** It promotes if the lower bound is above zero, at any number of looks, with missing outcomes at their worst
-  ([from log to promotion](from_log_to_promotion.md)).
+  ([from log to promotion](prove.md)).
 - **Serving.** A proxy in front of the models logs every call, and falls back to the static table when anything is wrong
-  ([security](serve_security.md), [operating guide](operating.md)).
+  ([security](serve_security.md), [operating guide](operate.md)).
 """
 PICTURES = (
     "![False promotion of the gate and of the naive rule, by table](report/false_promotion.svg)",

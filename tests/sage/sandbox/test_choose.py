@@ -69,7 +69,7 @@ def test_the_doctor_names_what_holds_and_what_does_not(
 
 
 def test_the_example_of_the_page_runs(image: Image) -> None:
-    page = Path(__file__).parents[3] / "docs" / "sage" / "sim.md"
+    page = Path(__file__).parents[3] / "docs" / "sage" / "simulate.md"
     (code,) = [block for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL) if "6 * 7" in block]
     for _ in opened("zygote", image):
         env = {**os.environ, "SAGE_CACHE_DIR": str(image.root.parents[2])}

@@ -32,7 +32,7 @@ PACKAGE = replace(
     editable=("pkg",),
     test_roots=("pkg/tests",),
 )
-PAGE = ROOT / "docs" / "sage" / "sim.md"
+PAGE = ROOT / "docs" / "sage" / "simulate.md"
 
 
 class Shared(CountingBackend):

@@ -113,7 +113,7 @@ def test_unknown_sources_and_counts_are_refused(tmp_path: Path) -> None:
 def test_the_example_of_the_page_runs(zygote: Backend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SAGE_CACHE_DIR", str(CACHE))
-    page = Path(__file__).parents[4] / "docs" / "sage" / "sim.md"
+    page = Path(__file__).parents[4] / "docs" / "sage" / "simulate.md"
     blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), flags=re.DOTALL | re.MULTILINE)
     (code,) = [block for block in blocks if "generate(" in block]
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
