@@ -16,7 +16,7 @@ FCNTL = "needs locks of files: run the tests on Linux, macOS or Windows, with fc
 GPU = "needs a GPU: make test on a machine with CUDA"
 LINUX = "needs Linux, whose programs the image is made of: make test on Linux"
 PODMAN = "needs podman and root: apt-get install podman, as root"
-SANDBOX = "needs a sandbox that holds: sage sim doctor says why none does"
+SANDBOX = "needs a sandbox that holds: sage doctor --sandboxes says why none does"
 USER_NAMESPACES = (
     "needs user namespaces: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or allow unshare in the container"
 )

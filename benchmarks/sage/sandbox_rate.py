@@ -24,8 +24,8 @@ from pathlib import Path
 from sage.files import write_json
 from sage.sandbox.choose import BACKENDS
 from sage.sandbox.contract import Backend, Command, Limits, SandboxError
+from sage.sandbox.diagnosis import PYTEST, SAMPLE
 from sage.sandbox.docker_runner import Docker
-from sage.sim.doctor import PYTEST, SAMPLE
 
 RESULT = Path(__file__).parent / "results" / "sandbox_rate.json"
 COMMANDS = {"python": ("python", "-c", "pass"), "pytest": PYTEST}

@@ -27,6 +27,7 @@ ROOMS = (
     "log",
     "sandbox",
     "grading",
+    "workspace",
     "verifiers",
     "policies",
     "outcomes",
@@ -73,7 +74,7 @@ TORCH_FILES = {
     "sim/training.py",
 }  # that train a network, or run where one is trained
 INSIDE = "sandbox/inside/"  # a program of its own, for Linux, which commands of strangers run in
-PROGRAMS = (INSIDE, "sim/environment/trial_program.py", "sim/agents/search_program.py")  # that run in sandboxes
+PROGRAMS = (INSIDE, "sim/environment/trial_program.py", "workspace/search_program.py")  # that run in sandboxes
 ENVIRONMENT = {"environ", "getenv", "putenv", "environb"}
 
 Check = Callable[[str, ast.Module], Iterator[str]]

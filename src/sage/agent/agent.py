@@ -13,7 +13,7 @@ from sage.agent.protocol import Block, blocks_of
 from sage.agent.repository import changes_of, patch_of
 from sage.agent.tools import CheckResult, Toolbox
 from sage.log.records import Decision
-from sage.sim.agents.tools import ToolError
+from sage.workspace.workspace import ToolError
 
 TURNS = 12  # of one attempt
 MOST_MISSES = 3  # answers in a row of which nothing could be done, after which an attempt ends

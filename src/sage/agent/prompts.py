@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from sage.agent.protocol import HELP
 from sage.agent.tools import CHANGING, LOOKING
-from sage.sim.agents.workspace import Workspace, shortened
+from sage.workspace.workspace import Workspace, shortened
 
 WORKING = (*CHANGING, *LOOKING, "run", "test", "done")
 TOOLS = {

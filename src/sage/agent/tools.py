@@ -11,9 +11,8 @@ from sage.agent.old_tests import OldTests
 from sage.agent.protocol import HELP, Block, hunks_of, lines_named
 from sage.agent.pytest_words import pytest_command
 from sage.sandbox import Backend, Command, Files, Limits, Result, SandboxError
-from sage.sim.agents.running import matches
-from sage.sim.agents.tools import ToolError
-from sage.sim.agents.workspace import Workspace, shortened
+from sage.workspace.searching import matches
+from sage.workspace.workspace import ToolError, Workspace, shortened
 
 NO_TESTS = 5  # pytest's exit code
 NOT_FOUND = 127  # of a command that is not there

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sage.sim.doctor import Diagnosis
+    from sage.sandbox.diagnosis import Diagnosis
 
 
 def add_sandbox_doctor(doctor: argparse.ArgumentParser) -> None:
@@ -19,7 +19,7 @@ def show_sandboxes(arguments: argparse.Namespace) -> int:
     """Attacks every sandbox and times it; 1 if none holds."""
     import json
 
-    from sage.sim.doctor import diagnoses
+    from sage.sandbox.diagnosis import diagnoses
 
     found = []
     for diagnosis in diagnoses():

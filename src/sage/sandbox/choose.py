@@ -18,7 +18,7 @@ BACKENDS: dict[str, Callable[[], Backend]] = {  # in the order of `auto`
     "docker": Docker,
     "podman": partial(Docker, engine=("podman",)),
 }
-ESSENTIAL = {  # attempted whenever a backend is opened; `sage sim doctor` attempts all
+ESSENTIAL = {  # attempted whenever a backend is opened; `sage doctor --sandboxes` attempts all
     *("tcp", "read the host's file", "write to the root", "see others", "open the supervisor's files"),
     *("be root", "have a capability", "gain privileges by a program", "no filter", "new user namespace"),
     *("more than the limits", "open files", "one large file", "fork bomb"),
@@ -52,5 +52,5 @@ def contained(backend: Backend) -> Backend:
         if finding.escape or finding.result.ended_by == "broken":
             backend.close()
             reason = finding.escape or finding.result.err.decode(errors="replace").strip()
-            raise SandboxError(f"it does not hold {finding.attempt.name!r} ({reason}): see `sage sim doctor`")
+            raise SandboxError(f"it does not hold {finding.attempt.name!r} ({reason}): see `sage doctor --sandboxes`")
     return backend

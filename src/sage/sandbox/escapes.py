@@ -1,6 +1,6 @@
 """Programs that try to get out of a sandbox or to exceed its limits; one that succeeds prints ESCAPED.
 
-They run in `sage sim doctor` and in the tests, in every backend, so that what a host enforces is measured.
+They run in `sage doctor --sandboxes` and in the tests, in every backend, so that what a host enforces is measured.
 """
 
 from __future__ import annotations

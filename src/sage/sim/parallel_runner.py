@@ -117,7 +117,7 @@ class ParallelRun:
             self.in_a_row += 1
             if self.in_a_row >= MOST_IN_A_ROW:
                 raise SandboxError(
-                    f"the sandboxes of {self.in_a_row} tasks in a row failed ({reason}): look with `sage sim doctor`, and "
+                    f"the sandboxes of {self.in_a_row} tasks in a row failed ({reason}): look with `sage doctor --sandboxes`, and "
                     "start the same command again to go on"
                 )
 

@@ -8,10 +8,13 @@ from sage.grading.grading import limits_of, may_change
 from sage.grading.task import Task
 from sage.sandbox import Files, Limits, SandboxError
 from sage.sandbox.contract import checked_files
-from sage.sim.agents.tools import ToolError
 
 MOST_SHOWN = 12_000  # characters of a result
 MOST_WRITTEN = 400_000  # bytes of a file
+
+
+class ToolError(ValueError):
+    """A call that is refused; the message tells the agent why, with the fix."""
 
 
 class Workspace:

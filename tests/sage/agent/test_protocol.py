@@ -6,7 +6,7 @@ import pytest
 
 from sage.agent.prompts import TOOLS
 from sage.agent.protocol import HELP, Block, blocks_of, hunks_of, lines_named
-from sage.sim.agents.tools import ToolError
+from sage.workspace.workspace import ToolError
 
 CODER = TOOLS["coder"]
 

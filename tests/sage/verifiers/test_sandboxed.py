@@ -152,7 +152,7 @@ def test_nothing_is_run_where_no_sandbox_holds(tmp_path: Path, monkeypatch: pyte
     assert asked == ["bubblewrap"]  # and it is not tried again for every answer
     assert not path.exists()
     rule = CascadeRule(ladder=("small",), verifiers={"tests": checks})
-    assert missing_tools(rule) == ["a sandbox for tests (see `sage sim doctor`)"]
+    assert missing_tools(rule) == ["a sandbox for tests (see `sage doctor --sandboxes`)"]
 
 
 def test_a_cascade_runs_the_tests_of_its_task(sandbox: None, tmp_path: Path) -> None:

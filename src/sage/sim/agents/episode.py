@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from sage.grading.task import Task
 from sage.sandbox import Backend
 from sage.sim.agents import running, tools
-from sage.sim.agents.tools import Tool, ToolError
-from sage.sim.agents.workspace import TaskWorkspace
+from sage.sim.agents.tools import Tool
 from sage.sim.environment import rules
 from sage.sim.policies import RepairAttempt
+from sage.workspace.searching import matches
+from sage.workspace.workspace import TaskWorkspace, ToolError
 
 ENDS = {tools.SUBMIT.name: "submit", tools.GIVE_UP.name: "stop"}  # as reports name them
 MOST_COST = 1e6
@@ -143,7 +144,7 @@ class TextEpisode:
             case "read_file":
                 return files.read(given["path"], int(given.get("start", 1)), int(given.get("end", 0)) or None)
             case "search":
-                return running.matches(backend, files.files, given["pattern"])
+                return matches(backend, files.files, given["pattern"])
             case "edit":
                 return files.edit(given["path"], given["old"], given["new"])
             case "write_file":

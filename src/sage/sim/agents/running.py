@@ -1,26 +1,20 @@
-"""Tools that run in a sandbox and answer with text: tests, a search, and a ranking of lines. They leave the files as
-they are."""
+"""Tools that run in a sandbox and answer with text: tests, and a ranking of lines. They leave the files as they are."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.resources import files as package_files
 
 from sage.grading.grading import limits_of, may_change, missing
 from sage.grading.task import Task
 from sage.grading.test_files import name_of_test
 from sage.grading.test_reports import PytestReport, run_tests
-from sage.sandbox import Backend, Command, Files, Limits
-from sage.sim.agents.tools import ToolError
-from sage.sim.agents.workspace import shortened
+from sage.sandbox import Backend, Files
 from sage.sim.environment.suspects import looks_of
 from sage.sim.environment.trials import Spectrum, UntracedError, spectrum
+from sage.workspace.workspace import ToolError, shortened
 
-SEARCH = package_files("sage.sim.agents").joinpath("search_program.py").read_text(encoding="utf-8")
-SEARCH_LIMITS = Limits(wall_s=5.0, cpu_s=3, disk_mb=128)
-MOST_FOUND = 100  # lines of a search
 MOST_SUSPECTS = 16
 SHOWN = ("--tb=short", "--assert=rewrite", "--disable-warnings")  # of pytest, for whoever reads
 SECONDS = re.compile(r" in \d+\.\d+s\b")  # differ from run to run
@@ -58,27 +52,6 @@ def summary(task: Task, report: PytestReport, chosen: Sequence[str]) -> str:
     if not failed:
         return f"All {len(chosen)} tests passed." if len(chosen) > 1 else "The test passed."
     return f"{len(failed)} of {len(chosen)} tests failed: {', '.join(sorted(failed))}"
-
-
-def matches(backend: Backend, files: Files, pattern: str) -> str:
-    """Returns the lines that match a regular expression, found in a sandbox; raises ToolError if the pattern is not
-    valid or takes too long."""
-    try:
-        pattern.encode()
-    except UnicodeEncodeError:
-        raise ToolError("the pattern has surrogates: write whole characters") from None
-    if "\0" in pattern:
-        raise ToolError("the pattern has a NUL character: no text file has any")
-    command = Command(argv=("python", "-c", SEARCH, pattern, str(MOST_FOUND)))
-    result = backend.run(files, command, SEARCH_LIMITS)
-    if result.ended_by != "exit":
-        raise ToolError(f"the search took too much ({result.ended_by}): use a simpler pattern")
-    if result.code:
-        reason = result.err.decode(errors="replace").strip()
-        raise ToolError(
-            f"{pattern[:200]!r} is no regular expression of Python ({reason[:200]}): escape what is meant as it is"
-        )
-    return shortened(result.out.decode(errors="replace").rstrip("\n") or "no line matches")
 
 
 def suspicious_lines(backend: Backend, task: Task, files: Files) -> str:

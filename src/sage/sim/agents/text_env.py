@@ -14,11 +14,11 @@ from sage.grading.task import Task
 from sage.sandbox import Backend, choose
 from sage.settings import cache_folder
 from sage.sim.agents.episode import Budget, TextEpisode
-from sage.sim.agents.workspace import MOST_SHOWN, shortened
 from sage.sim.environment import rules
 from sage.sim.tasks.manifest import Manifest
 from sage.sim.tasks.rebuilding import Rebuilder, RebuildError
 from sage.sim.tasks.sources import Sources
+from sage.workspace.workspace import MOST_SHOWN, shortened
 
 MOST_SEEN = 3 * MOST_SHOWN + 2_000  # instruction, files and a result, and what is between them
 MOST_SAID = 20_000

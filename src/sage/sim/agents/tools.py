@@ -11,15 +11,12 @@ from typing import TYPE_CHECKING, TypedDict
 
 from sage.sim.environment import rules
 from sage.verifiers.json_schema import compile_schema, first_problem
+from sage.workspace.workspace import ToolError
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
 
 PATH = {"type": "string", "description": "Relative path of a file, such as package/module.py."}
-
-
-class ToolError(ValueError):
-    """A call that is refused; the message tells the agent why, with the fix."""
 
 
 @dataclass(frozen=True, kw_only=True)

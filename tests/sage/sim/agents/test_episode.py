@@ -15,12 +15,13 @@ from sage.grading.task import Task
 from sage.grading.test_reports import read_report
 from sage.sandbox import Backend, Command, Files, Limits, Result, choose
 from sage.sandbox.counted import CountingBackend
-from sage.sim.agents import running, tools
+from sage.sim.agents import tools
 from sage.sim.agents.episode import Budget, Call, TextEpisode
-from sage.sim.agents.workspace import MOST_SHOWN, shortened
 from sage.sim.environment import rules
 from sage.sim.environment.trials import UntracedError, spectrum
 from sage.verifiers.json_schema import compile_schema
+from sage.workspace import searching
+from sage.workspace.workspace import MOST_SHOWN, shortened
 from tests.doc_pages import ROOT, code_blocks
 from tests.sage.sim.environment.small_task import PROGRAM, TASK
 
@@ -110,7 +111,7 @@ def test_what_a_program_does_in_a_run_stays_there(zygote: Backend) -> None:
 def test_a_search_that_never_ends_is_ended(zygote: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
     episode = TextEpisode(zygote, replace(TASK, files={"calc.py": b"a" * 40 + b"b"}))
     with monkeypatch.context() as patch:
-        patch.setattr(running, "SEARCH_LIMITS", Limits(wall_s=0.3))
+        patch.setattr(searching, "SEARCH_LIMITS", Limits(wall_s=0.3))
         assert episode.call("search", {"pattern": "(a+)+$"}).startswith("Error: the search took too much (wall_s)")
     assert episode.call("search", {"pattern": "(a"}).startswith(
         "Error: '(a' is no regular expression of Python (missing )"
