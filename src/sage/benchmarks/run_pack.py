@@ -89,7 +89,7 @@ def write_manifest(
     manifest = {
         "format": FORMAT,
         "command": ["sage", *sys.argv[1:]],
-        "code": {"version": version("rl-training"), "sha256": code_sha256()},
+        "code": {"version": version("sage-routing"), "sha256": code_sha256()},
         "environment": {"python": platform.python_version(), "numpy": np.__version__, "platform": platform.platform()},
         "data": data | {"data_source": results["data_source"]},
         "seeds": seeds,

@@ -14,7 +14,7 @@ from sage.benchmarks.run_pack import (
     make_folder,
     write_manifest,
 )
-from sage.benchmarks.suite import ASSETS, BUNDLED
+from sage.benchmarks.suite import BUNDLED
 from sage.files import write_json
 from sage.sim.comparison import Contest, PolicyComparison
 from sage.sim.environment.packed import SHIPPED
@@ -69,7 +69,7 @@ def run_again(folder: Path, manifest: dict) -> tuple[dict, list[int], str]:
     if wrong:
         raise RunPackError(f"{folder / MANIFEST}: contest.{wrong[0]} is not as a run pack has it: make the pack again")
     place = manifest["data"]["table"]
-    tables = Path(str(ASSETS / f"{place.removeprefix(BUNDLED)}.npz")) if place.startswith(BUNDLED) else Path(place)
+    tables = SHIPPED if place == f"{BUNDLED}{SHIPPED.stem}" else Path(place)
     contest = Contest(
         policies={name: folder / POLICIES / str(i) for i, name in enumerate(given["policies"])},
         tables=tables,

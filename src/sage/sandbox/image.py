@@ -88,7 +88,7 @@ def build(images: Path, recipe: str) -> Image:
             "recipe": recipe,
             "python": platform.python_version(),
             "packages": package_versions(),
-            "sage": importlib.metadata.version("rl-training"),
+            "sage": importlib.metadata.version("sage-routing"),
         }
         write_json(unfinished / "image.json", facts)
         folder = images / facts["sha256"]

@@ -21,7 +21,7 @@ from sage.sim.environment.dynamics import SoftwareTaskDynamics
 from sage.sim.environment.packed import packed
 from sage.sim.policies import PolicyError
 
-PRESET = files("sage").joinpath("assets", "sim_ppo.yaml")
+PRESET = files("sage.sim").joinpath("assets", "sim_ppo.yaml")
 TABLES = "tables.npz"  # of tasks that were compiled for a run, in its folder
 ALGORITHM = pointer_ppo.NAME  # importing it makes it known
 

@@ -21,7 +21,7 @@ from sage.sim.environment.tables import NUM_NODES, Node, Table
 from sage.sim.tasks.mutations import Edit
 
 FORMAT = 2
-SHIPPED = Path(__file__).parents[2] / "assets" / "sim_tables.npz"  # of the manifest that comes with the package
+SHIPPED = Path(__file__).parents[1] / "assets" / "sim_tables.npz"  # of the manifest that comes with the package
 MEAN_LEVEL = 1.6  # of the tasks that are shipped
 
 

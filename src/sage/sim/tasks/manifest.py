@@ -39,7 +39,7 @@ class Manifest:
     @classmethod
     def shipped(cls) -> Manifest:
         """Returns the tasks that come with the package, of pinned archives and families."""
-        with as_file(package_files("sage").joinpath("assets", SHIPPED)) as path:
+        with as_file(package_files("sage.sim").joinpath("assets", SHIPPED)) as path:
             return cls.open(path)
 
     @classmethod
