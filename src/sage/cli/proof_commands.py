@@ -55,6 +55,12 @@ def add_question(parser: argparse.ArgumentParser) -> None:
         help="anytime: holds however often you look (default); fixed-n: shorter, holds for a single look",
     )
     parser.add_argument(
+        "--final-rows",
+        type=int,
+        metavar="N",
+        help="plan the looks, if you know how much you will log: the judged rows at the last one, fixed at the first look",
+    )
+    parser.add_argument(
         "--db", type=Path, help=f"the log, which counts the looks (default: --data if it is a log, else {DATABASE})"
     )
     add_common(parser)
@@ -103,5 +109,5 @@ def asked_of_the_gate(arguments: argparse.Namespace) -> dict:
 
 
 def question(arguments: argparse.Namespace) -> dict:
-    given = {name: getattr(arguments, name) for name in ("models", "floor", "interval", "seed", "db")}
+    given = {name: getattr(arguments, name) for name in ("models", "floor", "interval", "seed", "db", "final_rows")}
     return given | {"sources": arguments.source, "tenants": arguments.tenant}

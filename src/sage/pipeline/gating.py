@@ -51,6 +51,7 @@ def gate(
     sources: str | Sequence[str] = (),
     tenants: str | Sequence[str] = (),
     db: str | Path | None = None,
+    final_rows: int | None = None,
     allow_synthetic: bool = False,
     out: str | Path | None = None,
 ) -> GateResult:
@@ -59,14 +60,21 @@ def gate(
     Synthetic rows, and a second look with the interval for one, give a verdict without a record. Input that cannot be
     judged is a `ValueError`, and no record is written.
 
-    The arguments up to `db` are those of `evaluate`.
+    The arguments up to `final_rows` are those of `evaluate`.
 
     Args:
         allow_synthetic: judges synthetic rows, too; the verdict says so, and there is still no record.
         out: a file for verdict and report as JSON; None writes none.
     """
     question = Question.of(
-        models=models, floor=floor, interval=interval, seed=seed, sources=sources, tenants=tenants, db=db
+        models=models,
+        floor=floor,
+        interval=interval,
+        seed=seed,
+        sources=sources,
+        tenants=tenants,
+        db=db,
+        final_rows=final_rows,
     )
     checkpoint = Path(checkpoint)
     sha256 = sha256_of(checkpoint) if checkpoint.is_file() else ""

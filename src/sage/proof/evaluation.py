@@ -25,6 +25,7 @@ from sage.policies.learned_policy import LearnedPolicy
 from sage.policies.policy import RoutingPolicy
 from sage.policies.serving import GuardRules, serving_distribution
 from sage.proof.evaluation_text import summary_of
+from sage.proof.look_plan import PLANNED, LookPlan
 from sage.proof.tenants import PointEstimate, TenantGain, by_tenant, estimate_rows
 
 LEVEL = 0.95  # two-sided; its low end is the one-sided 97.5 % bound
@@ -64,6 +65,7 @@ class OfflineEvaluation:
     selection: str = ""  # which rows and outcomes were taken, and how many were not
     completeness: Completeness = UNCHECKED  # what the log lacks
     wanted_share: float = 1.0  # of outcomes that were drawn to be reported: others count nowhere
+    plan: LookPlan | None = None  # of the looks, where they are planned
 
     @property
     def bound(self) -> Interval | None:
@@ -98,13 +100,15 @@ def evaluate_offline(
     objective: Objective = DEFAULT,
     floor: float,
     method: Method = ANYTIME,
+    plan: LookPlan | None = None,
     seed: int = 0,
 ) -> OfflineEvaluation:
     """Estimates the reward per decision of the policy as it would serve, minus the incumbent's.
 
     The incumbent is `static`, or else the log's most likely model; below the confidence `floor` it decides. Under an
-    objective with a limit the reward is the quality, and cost is estimated beside it. Raises EvaluationError if every
-    task was learned from, or if the policy does not fit the log.
+    objective with a limit the reward is the quality, and cost is estimated beside it. At a look of a `plan`, intervals
+    hold together with those of the other looks, and `method` does not count. Raises EvaluationError if every task was
+    learned from, or if the policy does not fit the log; LookPlanError if the plan has no look at so many rows.
     """
     version = version_of(data, objective)
     check_compatible(data, policy, version)
@@ -121,8 +125,11 @@ def evaluate_offline(
     acting = incumbent.differs(candidate)
     log, observed = bandit_log(rows, Cells.of(rows.contexts), objective.weights, shadows=True), rows.observed
     absent = rows.completeness.weights(log)
-    how = {"observed": observed, "absent": absent, "method": method, "seed": seed}
-    report, worst = compare(log, candidate, incumbent.probabilities, **how)
+    level, width = (LEVEL, method) if plan is None else (plan.level(len(rows), LEVEL), ONE_LOOK)
+    how = {"observed": observed, "absent": absent, "seed": seed}
+    report, worst = compare(log, candidate, incumbent.probabilities, **how, level=level, method=width)
+    if plan is not None:
+        report, worst = replace(report, interval=planned(report.interval)), planned(worst)
 
     def gain_of(some: np.ndarray) -> PointEstimate:
         return estimate_rows(rows.select(some), candidate[some], incumbent.probabilities[some], objective, seed)
@@ -147,16 +154,22 @@ def evaluate_offline(
         mean_logged_reward=float(rows.reward(objective.weights)[observed].mean()),
         shadow_rows=0 if log.beside_actions is None else int((log.beside_actions >= 0).sum()) - unseen(log),
         shadow_usd=None if rows.shadows is None else float(np.nansum(rows.shadows.cost_usd)),
-        method=method,
+        method=method if plan is None else PLANNED,
         seed=seed,
         objective=objective,
         parts=None
         if report.refusal
-        else estimate_both(rows, candidate, incumbent.probabilities, level=LEVEL, method=method, seed=seed),
+        else estimate_both(rows, candidate, incumbent.probabilities, level=level, method=width, seed=seed),
         tenants={} if report.refusal else by_tenant(rows.tenant, rows.contexts.task_id, acting, gain_of),
         completeness=rows.completeness,
         wanted_share=1.0 if rows.sampled is None else float(rows.sampled.mean()),
+        plan=plan,
     )
+
+
+def planned(found: Interval | None) -> Interval | None:
+    """Returns the interval of one planned look under the level at which those of all looks hold together."""
+    return None if found is None else replace(found, level=LEVEL, method=PLANNED)
 
 
 def compare(
@@ -166,6 +179,7 @@ def compare(
     *,
     observed: np.ndarray,
     absent: np.ndarray | None = None,
+    level: float = LEVEL,
     method: Method = ANYTIME,
     seed: int = 0,
 ) -> tuple[Report, Interval | None]:
@@ -178,7 +192,7 @@ def compare(
     predictions = predict_for_proof(log, candidate, incumbent, observed, seed)
     filled = fill_missing(log, ~observed, predictions)
     report = compare_bandit(
-        filled, candidate, incumbent, predictions=predictions, level=LEVEL, method=method, seed=seed
+        filled, candidate, incumbent, predictions=predictions, level=level, method=method, seed=seed
     )
     tasks = len(np.unique(log.cluster_index[(candidate != incumbent).any(axis=1)]))
     if 0 < tasks < FEWEST_TASKS and not report.refusal:
@@ -188,7 +202,7 @@ def compare(
     if report.refusal or (known and absent is None):
         return report, None
     gaps = {"missing": ~observed, "absent": absent}
-    return report, worst_case_interval(log, candidate, incumbent, predictions, **gaps, level=LEVEL, method=method)
+    return report, worst_case_interval(log, candidate, incumbent, predictions, **gaps, level=level, method=method)
 
 
 def raw_choice(data: RoutingData, policy: LearnedPolicy) -> np.ndarray:

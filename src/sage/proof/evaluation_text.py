@@ -40,6 +40,8 @@ def remarks(found: OfflineEvaluation) -> Iterator[str]:
         yield f"whatever they were, the gain lies between {worst.low:+.4f} and {worst.high:+.4f}"
     if found.missing.gone:
         yield f"warning: rows are not in the log: {found.missing.gone}"
+    if found.plan is not None:
+        yield f"{found.plan.told(found.num_rows)}: the intervals of all planned looks hold together"
     if found.tenants:
         yield f"by tenant: {tell(found.tenants)}"
     if found.selection:

@@ -165,6 +165,8 @@ def cost_change(found: OfflineEvaluation) -> str:
 
 def basis(found: OfflineEvaluation) -> str:
     when = "at one look" if found.method == ONE_LOOK else "at every look"
+    if found.plan is not None:
+        when = f"at {found.plan.told(found.num_rows)}"
     return f"at 97.5 % {when}, {found.num_rows:,} rows of {found.basis}"
 
 

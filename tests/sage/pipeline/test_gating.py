@@ -85,6 +85,23 @@ def test_looks_are_counted_in_the_log_that_the_rows_come_from(folder):
     assert enter_look(Path("sage.db"), found) == 3
 
 
+def test_planned_looks_are_fixed_in_the_log_at_the_first(folder, capsys):
+    asked = {"db": "routing.db", "final_rows": 2_000}
+    first = sage.gate("rows.jsonl", CHECKPOINT, **asked)
+    assert (first.promote, first.verdict.method, first.looks) == (True, "planned", 1)
+    assert f"at planned look 1, {first.report.num_rows:,} of 2,000 rows" in first.reason
+    command = ["rl", "gate", "--data", "rows.jsonl", "--checkpoint", "p.bin", "--db", "routing.db", "--final-rows"]
+    assert main([*command, "2000"]) == 0  # the same look
+    assert sage.gate("rows.jsonl", CHECKPOINT, db="routing.db").reason == first.reason
+    capsys.readouterr()
+    assert main([*command, "6000"]) == 2
+    assert "final_rows=6000 is not the plan of" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="are planned, final_rows=2,000: leave --interval out"):
+        sage.gate("rows.jsonl", CHECKPOINT, db="routing.db", interval="fixed-n")
+    with pytest.raises(ValueError, match="and there is none: give it with --db"):
+        sage.gate("rows.jsonl", CHECKPOINT, final_rows=2_000)
+
+
 def test_synthetic_rows_have_a_verdict_without_a_record(folder):
     rows = made_log(3_000, source="synthetic")
     sage.train(rows, out="s.bin")
@@ -107,6 +124,11 @@ def test_a_report_that_cannot_be_written_leaves_no_record(folder):
         ({"floor": 2}, "floor=2 must lie between 0 and 1: it is a confidence"),
         ({"interval": "t"}, f"interval='t' must be one of {', '.join(INTERVALS)}"),
         ({"seed": 0.5}, "seed=0.5 must be a whole number"),
+        ({"final_rows": 0}, "final_rows=0 must be a whole number above 0"),
+        (
+            {"final_rows": 9, "interval": "fixed-n"},
+            "final_rows=9 plans several looks, and --interval fixed-n is for one",
+        ),
         ({"db": "no.db"}, "db='no.db': there is no such log, and looks are counted there"),
     ],
 )
