@@ -84,8 +84,7 @@ AS_GOOD = "not worse than dqn-cartpole-100k by more than 2.33 standard errors"
 JAXMARL_1M = "JaxMARL's IPPO, run here: -68.2 +- 4.8 (2 seeds, training return)"
 JAXMARL_6M = "JaxMARL's IPPO, run here: -61.8 (one seed, training return)"
 SIX_MILLION = ("training.total_timesteps=6000000",)
-# As many rows in an iteration, of more environments: a quarter of the time on a GPU.
-TWENTY_MILLION = ("training.total_timesteps=20000000", "env.n_envs=128", "experience.n_steps=32")
+TWENTY_MILLION = ("training.total_timesteps=20000000",)
 
 LEARNING: dict[str, LearningCell] = {
     "ppo-cartpole": LearningCell("ppo/cartpole_cleanrl", 475, "CleanRL 490.04 +- 6.12 (3 seeds, training return)"),
