@@ -203,7 +203,10 @@ def test_factory_is_called_with_the_space() -> None:
     [
         ("no_such_package:make", "cannot be imported"),
         (f"{FACTORY}:no_such_function", "cannot be imported"),
-        (FACTORY, "unknown: use 'nature', 'impala', 'small', 'flat' .* 'package.module:name'"),
+        (
+            FACTORY,
+            "names no code: write it 'package.module:name', or use 'nature', 'impala', 'small', 'flat' for pictures",
+        ),
         (f"{FACTORY}:nameless", "features_dim"),
         (f"{FACTORY}:not_a_module", "must return a torch module"),
     ],

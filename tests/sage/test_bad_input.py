@@ -301,7 +301,7 @@ COMMANDS: dict[str, tuple[Callable[[Path], object], str, str]] = {
         "file is not a database",
     ),
     "a log of another program": (another_program, "route --role coder", "sage.db is a database of another program"),
-    "a log of a newer sage": (newer_format, "route --role coder", "sage.db has format 99, this sage writes 6"),
+    "a log of a newer sage": (newer_format, "route --role coder", "sage.db has format 99, this sage writes 7"),
     "a log that is a folder": (
         lambda folder: (folder / "sage.db").mkdir(),
         "route --role coder",

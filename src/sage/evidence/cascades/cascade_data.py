@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from sage.evidence.cascades.cascade_records import STOP, CascadeEpisode, CascadeStep
+from sage.evidence.completeness import begins_header
 from sage.evidence.export_file import refuse_constant
 from sage.evidence.routing_data import RoutingDataError, named, none_if_nan, number_or_nan
 from sage.evidence.selection import EVERYTHING, Selection
@@ -233,7 +234,8 @@ def read_episodes(path: Path) -> Iterator[CascadeEpisode]:
         for number, line in enumerate(lines, start=1):
             try:
                 values = json.loads(line.decode("utf-8"), parse_constant=refuse_constant)
-                if isinstance(values, dict) and "steps" not in values and "probabilities" in values:
+                single = isinstance(values, dict) and "steps" not in values and "probabilities" in values
+                if single or begins_header(line):
                     raise RecordError("a decision and no episode of a cascade: export with --cascades")
                 yield CascadeEpisode.from_json(values)
             except RecordError as error:
