@@ -47,7 +47,7 @@ class MatrixGame(TeamDynamics):
     def step(self, state: Tensor, action: dict[str, Tensor], uniform: Tensor) -> TeamStep:
         row, column = action["player"].unbind(-1)
         over = torch.ones(len(state), dtype=torch.bool, device=state.device)
-        return TeamStep(state, self.payoff.to(state.device)[row, column], over)
+        return TeamStep(state, self.payoff[row, column], over)
 
     def observe(self, state: Tensor) -> dict[str, Tensor]:
         return {"player": state.unsqueeze(1).expand(-1, 2, -1), "state": state}
@@ -72,8 +72,10 @@ class TwoStep(TeamDynamics):
 
     max_episode_steps = 2
     num_random = 0
-    payoff = torch.tensor([[[0.0, 0.0], [0.0, 0.0]], [[7.0, 7.0], [7.0, 7.0]], [[0.0, 1.0], [1.0, 8.0]]])
     spec = two_players(2, 3)
+
+    def __init__(self) -> None:
+        self.payoff = torch.tensor([[[0.0, 0.0], [0.0, 0.0]], [[7.0, 7.0], [7.0, 7.0]], [[0.0, 1.0], [1.0, 8.0]]])
 
     def initial(self, uniform: Tensor) -> Tensor:
         return uniform.new_zeros(len(uniform), 1)
@@ -81,7 +83,7 @@ class TwoStep(TeamDynamics):
     def step(self, state: Tensor, action: dict[str, Tensor], uniform: Tensor) -> TeamStep:
         row, column = action["player"].unbind(-1)
         place = state[:, 0].long()
-        reward = self.payoff.to(state.device)[place, row, column]
+        reward = self.payoff[place, row, column]
         over = place > 0
         return TeamStep(torch.where(over, place, 1 + row).to(state.dtype).unsqueeze(-1), reward, over)
 

@@ -20,7 +20,7 @@ from rl_training.envs.teams import TeamDynamics, TeamStep
 
 DT, DAMPING, SENSITIVITY = 0.1, 0.25, 5.0
 CONTACT_FORCE, CONTACT_MARGIN = 100.0, 0.001
-MOVES = ((0.0, 0.0), (-1.0, 0.0), (1.0, 0.0), (0.0, -1.0), (0.0, 1.0))  # nothing, left, right, down, up
+NUM_MOVES = 5
 
 
 def anywhere(size: int) -> Box:
@@ -33,8 +33,9 @@ def move(position: Tensor, velocity: Tensor, force: Tensor) -> tuple[Tensor, Ten
 
 
 def push(action: Tensor) -> Tensor:
-    """Returns the force [..., 2] of the actions 0 to 4, [...]."""
-    return torch.tensor(MOVES, device=action.device)[action] * SENSITIVITY
+    """Returns the force [..., 2] of the actions 0 to 4, [...]: nothing, left, right, down, up."""
+    x, y = (action == 2).float() - (action == 1).float(), (action == 4).float() - (action == 3).float()
+    return torch.stack([x, y], -1) * SENSITIVITY
 
 
 def uniform_positions(uniform: Tensor) -> Tensor:
@@ -61,9 +62,8 @@ class SimpleSpread(TeamDynamics):
         self.num_random = 4 * num_agents
         size = 2 + 2 + 2 * num_agents + 4 * (num_agents - 1)
         names = tuple(f"agent_{index}" for index in range(num_agents))
-        group = AgentGroup("agent", names, anywhere(size), Discrete(len(MOVES)))
+        group = AgentGroup("agent", names, anywhere(size), Discrete(NUM_MOVES))
         self.spec = TeamSpec.of([group], state=anywhere(num_agents * size), reward=team_reward)
-        self.others = torch.tensor([[b for b in range(num_agents) if b != a] for a in range(num_agents)])
 
     def parts(self, state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Returns the positions and velocities of agents and the positions of landmarks, [num_envs, agents, 2] each."""
@@ -98,7 +98,8 @@ class SimpleSpread(TeamDynamics):
         landmarks = (landmark.unsqueeze(-3) - position.unsqueeze(-2)).flatten(-2)
         apart = position.unsqueeze(-3) - position.unsqueeze(-2)
         own = torch.arange(self.num, device=state.device).unsqueeze(-1)
-        others = apart[..., own, self.others.to(state.device), :].flatten(-2)
+        number = torch.arange(self.num - 1, device=state.device)
+        others = apart[..., own, number + (number >= own), :].flatten(-2)
         silence = torch.zeros_like(others)
         seen = torch.cat([velocity, position, landmarks, others, silence], -1)
         return {"agent": seen, "state": seen.flatten(-2)}
@@ -116,11 +117,10 @@ class SimpleSpeakerListener(TeamDynamics):
 
     max_episode_steps = 25
     num_random = 9
-    colours = 0.15 + 0.5 * torch.eye(3)
     spec = TeamSpec.of(
         [
             AgentGroup("speaker", ("speaker_0",), anywhere(3), Discrete(3)),
-            AgentGroup("listener", ("listener_0",), anywhere(11), Discrete(len(MOVES))),
+            AgentGroup("listener", ("listener_0",), anywhere(11), Discrete(NUM_MOVES)),
         ],
         state=anywhere(14),
     )
@@ -144,7 +144,7 @@ class SimpleSpeakerListener(TeamDynamics):
     def observe(self, state: Tensor) -> dict[str, Tensor]:
         position, velocity, landmarks, goal, said = state.split((2, 2, 6, 3, 3), -1)
         gaps = (landmarks.unflatten(-1, (3, 2)) - position.unsqueeze(-2)).flatten(-2)
-        speaker, listener = goal @ self.colours.to(state.device), torch.cat([velocity, gaps, said], -1)
+        speaker, listener = goal * 0.5 + 0.15, torch.cat([velocity, gaps, said], -1)
         both = torch.cat([speaker, listener], -1)
         return {"speaker": speaker.unsqueeze(1), "listener": listener.unsqueeze(1), "state": both}
 

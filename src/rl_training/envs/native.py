@@ -18,7 +18,7 @@ class NativeDynamics(ABC):
     """Base of the rules of one environment, pure functions of a tensor [num_envs, state size] without randomness.
 
     Random numbers are arguments, so that the rules can be compiled and replayed. If steps need some, too, derive from
-    `RandomDynamics`.
+    `RandomDynamics`. Tensors that are attributes are moved to the environments' device.
     """
 
     spec: Spec
@@ -60,6 +60,13 @@ class NativeDynamics(ABC):
         Returns None by default: then videos show the observations if these are pictures.
         """
         return None
+
+
+def move_tensors(rules: object, device: torch.device) -> None:
+    """Moves the tensors among an object's attributes to `device`: a recorded step cannot copy them from the host."""
+    for name, value in vars(rules).items():
+        if isinstance(value, Tensor):
+            setattr(rules, name, value.to(device))
 
 
 class RandomDynamics(NativeDynamics):
@@ -112,6 +119,7 @@ class NativeEnv(VectorEnv):
         self.start = start  # the number of its first environment among those of the run
         self.max_episode_steps = max_episode_steps or dynamics.max_episode_steps
         self.device = torch.device(device)  # pyrefly: ignore[read-only]  (torch.device is no descriptor)
+        move_tensors(dynamics, self.device)
         self.generator = torch.Generator(self.device)
         self.state = torch.empty(0)
         self.elapsed = torch.zeros(num_envs, dtype=torch.int64, device=self.device)

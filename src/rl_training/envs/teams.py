@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rl_training.core import Tree
 from rl_training.core.teams import AGENT_REWARD, AGENT_TERMINATED, AGENT_TRUNCATED, ALIVE, TeamReward, TeamSpec
-from rl_training.envs.native import NativeDynamics, NativeEnv
+from rl_training.envs.native import NativeDynamics, NativeEnv, move_tensors
 from rl_training.envs.vector import EnvStep
 
 
@@ -113,6 +113,7 @@ class NativeTeamEnv(NativeEnv):
     ) -> None:
         counted = CountedDynamics(dynamics)
         super().__init__(counted, num_envs, max_episode_steps=max_episode_steps, device=device, start=start)
+        move_tensors(dynamics, self.device)
 
     def ask_columns(self, keys: tuple[str, ...]) -> None:
         super().ask_columns((*keys, *self.dynamics.info_names))  # the return of every agent is always told
