@@ -1,5 +1,7 @@
 """A recorded call: what it reads, what it changes and what it returns."""
 
+import gc
+
 import pytest
 import torch
 
@@ -50,6 +52,40 @@ def test_a_call_on_a_stream_of_its_own_is_recorded_there() -> None:
         stream.synchronize()
         torch.testing.assert_close(result, x @ weight)
     assert graph.graph is not None
+
+
+@needs_gpu
+def test_a_call_that_cannot_be_recorded_draws_on_as_if_called() -> None:
+    def draw() -> torch.Tensor:
+        if torch.cuda.is_current_stream_capturing():
+            torch.cuda.synchronize()  # spoils the recording
+        return torch.rand(3, device="cuda")
+
+    torch.cuda.manual_seed(0)
+    expected = [draw() for _ in range(WARM_UP + 3)]
+    torch.cuda.manual_seed(0)
+    graph, other = CudaGraph(draw), CudaGraph(lambda: torch.rand(3, device="cuda"))
+    drawn = [graph() for _ in range(WARM_UP + 3)]
+    assert graph.refused
+    torch.testing.assert_close(drawn, expected, rtol=0, atol=0)
+    torch.cuda.manual_seed(0)
+    torch.testing.assert_close([other() for _ in range(WARM_UP + 3)], expected, rtol=0, atol=0)
+    assert other.graph is not None  # recordings that come later are not spoiled
+
+
+@needs_gpu
+def test_no_garbage_is_collected_while_a_call_is_recorded() -> None:
+    enabled = []
+
+    def double(x: torch.Tensor) -> torch.Tensor:
+        enabled.append(gc.isenabled())
+        return x * 2
+
+    graph = CudaGraph(double)
+    for _ in range(WARM_UP + 1):
+        graph(torch.ones(1, device="cuda"))
+    assert enabled == [True] * WARM_UP + [False]
+    assert gc.isenabled()
 
 
 @needs_gpu

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -17,6 +19,27 @@ log = logging.getLogger(__name__)
 
 
 OutputT = TypeVar("OutputT")
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Puts garbage collection off: an old graph that is freed while another is recorded spoils it."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def end_failed_recording(device: torch.device, generators: Sequence[torch.Generator]) -> None:
+    """Lets random numbers be drawn again: a failed recording leaves generators in it until another one has ended."""
+    graph = torch.cuda.CUDAGraph()
+    for generator in generators:
+        graph.register_generator_state(generator)
+    with torch.cuda.graph(graph):
+        torch.zeros(1, device=device)
 
 
 class CudaGraph(Generic[OutputT]):
@@ -65,12 +88,13 @@ class CudaGraph(Generic[OutputT]):
         current = torch.cuda.current_stream()
         aside = None if current == torch.cuda.default_stream() else current
         try:
-            with torch.cuda.graph(graph, stream=aside):
+            with no_collection(), torch.cuda.graph(graph, stream=aside):
                 self.outputs = self.function(*static)
         except RuntimeError as error:
             reason = str(error).strip().splitlines()[0]
             log.warning("a CUDA graph could not be recorded, so steps are called one by one, slower: %s", reason)
             self.refused = True
+            end_failed_recording(current.device, self.generators)
         else:
             self.graph = graph
         # Recording sets the generators' places to zero on its own stream: on a busy GPU that could come after the next
