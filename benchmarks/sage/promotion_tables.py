@@ -35,7 +35,7 @@ def learned_table(learned: dict) -> str:
     keys = ("not_worse", "mean_gain", "worst_gain", "acting_share", "share_of_full_information_gain")
     head = ["table", "static table", "learner", "not worse", "mean gain", "worst gain", "share of decisions it takes"]
     lines = [
-        [r["table"], r["setting"], f"`train-{name}`", *numbers(found, *keys)]
+        [r["table"], r["setting"], f"`{name}`", *numbers(found, *keys)]
         for r in learned["results"]
         for name, found in r["learners"].items()
     ]
@@ -62,7 +62,7 @@ def confidence_table(learned: dict) -> str:
     head = ["table", "static table", "choices", "calibration error", "share with .9 or more", "their mean confidence"]
     intro = (
         "Outcome tables hold the truth, so the confidence can be checked. The next table covers every category in which "
-        "`train-table` would leave the static table, in all trials of "
+        "the learner `table` would leave the static table, in all trials of "
         "[learn_from_log.json](../../benchmarks/sage/results/learn_from_log.json), weighted by tasks:"
     )
     return f"{intro}\n\n{table([*head, 'of them truly not worse'], lines)}"

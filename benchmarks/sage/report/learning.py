@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cascade_tables import cascade_coverage_table, cascades_table
+from cascade_tables import cascade_coverage_table, cascades_table, line_table, refusals_table
 from promotion_tables import confidence_table, learned_table
 from result_tables import folder, numbers, read, table
 
@@ -33,7 +33,7 @@ def logs(results: Path) -> str:
         learned_table(found),
         "![Mean gain of policies that were learned from a log, on other tasks](report/learned_gain.svg)",
         prose(f"""
-            `train-dr` is not worse on held-out tasks in {spread([100 * row["not_worse"] for row in rows], 0)} % of trials,
+            The learner `dr` is not worse on held-out tasks in {spread([100 * row["not_worse"] for row in rows], 0)} % of trials,
             all tables together. A check counts only on tables with at least 300 held-out tasks.
         """),
         confidence_table(found),
@@ -86,8 +86,24 @@ def cascades(results: Path) -> str:
         """),
         cascades_table(cells),
         "![Quality and cost of learned cascades relative to the best single model](report/cascades.svg)",
-        "The proof of a cascade, on logs whose truth is known:",
+        prose("""
+            How far chance alone takes a repository below the mixing line: the best cascades for all tasks, and tasks dealt
+            at random to repositories of the sizes that there are. "Needed" is how many points above the line a cascade has
+            to be, over all tasks, to be at most half a point below it in 95 % of such repositories; "below" is how often it
+            is lower than that, and "below if on the line" how often it would be if it were exactly on the line.
+        """),
+        line_table(cells),
+        prose("""
+            The proof of a cascade, on 3,000 logs per cell whose truth is known. A gain is the difference from the ladder that
+            wrote the log; trajectory IS is trajectory importance sampling:
+        """),
         cascade_coverage_table(cells),
+        prose("""
+            The gate refuses a log whose weights are too skewed in expectation, over all steps that the log could have taken.
+            Other rules on the same logs, with the 95/10 verifier; "others refused" is the share of logs that are refused
+            though they suffice, of the value of another cascade and of the gain of one over the ladder:
+        """),
+        refusals_table(cells),
     )
 
 

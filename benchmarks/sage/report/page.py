@@ -6,12 +6,12 @@ from pathlib import Path
 
 from result_tables import DOCS, RESULTS, ROOT, read, table
 
-from report import learning, local, proof, serving, simulator
+from report import learning, local, proof, serving, simulator, trade_offs
 from report.figures import figures
 from report.parts import Part, paragraphs, prose
 from report.targets import SCOPE, missed_musts, misses
 
-RESULT_PARTS = (*proof.PARTS, *learning.PARTS, *local.PARTS, *serving.PARTS, *simulator.PARTS)
+RESULT_PARTS = (*proof.PARTS, *trade_offs.PARTS, *learning.PARTS, *local.PARTS, *serving.PARTS, *simulator.PARTS)
 APPENDIX = ROOT / "benchmarks" / "sage" / "appendix.md"
 APPENDIX_LINK = "../../benchmarks/sage/appendix.md"
 ABSTRACT = prose("""
@@ -34,7 +34,7 @@ METHOD = """
   task, with an interval, an effective sample size and a check of overlap. It refuses to answer where the log cannot
   tell ([estimators](estimators.md)).
 - **Gate.** It promotes if the lower bound is above zero, at any number of looks, with missing outcomes at their worst
-  ([from log to promotion](prove.md)).
+  ([prove a policy](prove.md)).
 - **Serving.** A proxy in front of the models logs every call, and falls back to the static table when anything is wrong
   ([security](serve_security.md), [operating guide](operate.md)).
 """

@@ -54,7 +54,7 @@ def looks(results: Path) -> str:
             A team looks at a growing log more than once. At 20 looks the fixed-n interval promotes up to
             {percent(max(x["fixed"] for x in often))} of the candidates that are not better in at least one look, the
             anytime interval up to {percent(max(x["anytime"] for x in often))}. The anytime interval is the default of
-            `sage rl gate`.
+            `sage prove`.
         """),
         looks_table(found),
     )
