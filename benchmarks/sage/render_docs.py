@@ -14,7 +14,6 @@ import local_tables
 import objective_tables
 import promotion_tables
 import serve_tables
-import sim_tables
 from report.page import pages as report_pages
 from result_tables import DOCS, RESULTS, ROOT, folder, read, table
 
@@ -69,15 +68,6 @@ def learned_cascades() -> dict[str, str]:
     }
 
 
-def sim() -> dict[str, str]:
-    models = read("sim_models.json")
-    return {
-        "ppo": sim_tables.sim_table(),
-        "models": sim_tables.models_table(models),
-        "levels": sim_tables.levels_table(models),
-    }
-
-
 def local_models() -> dict[str, str]:
     found = read("local_matrix/analysis.json")
     verdict = read(REAL_LOG) if (RESULTS / REAL_LOG).exists() else None
@@ -110,7 +100,6 @@ PAGES = {  # of docs/sage, with their tables by name
     "objectives.md": objectives,
     "exploration.md": exploration,
     "learned_cascades.md": learned_cascades,
-    "simulate.md": sim,
     "local_models.md": local_models,
     "serve.md": serve,
     "estimators.md": estimators,

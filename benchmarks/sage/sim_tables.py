@@ -1,4 +1,4 @@
-"""The tables of docs/sage/simulate.md, from the results of `sim_ppo.py` and `sim_models.py`."""
+"""Tables about the simulator, from the results of `sim_ppo.py` and `sim_models.py`."""
 
 from __future__ import annotations
 
