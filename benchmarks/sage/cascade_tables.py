@@ -1,4 +1,4 @@
-"""The tables of docs/sage/learned_cascades.md, from the results of `cascades.py`."""
+"""Tables about verified cascades, from the results of `cascades.py` and its companions."""
 
 from __future__ import annotations
 

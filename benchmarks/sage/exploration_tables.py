@@ -1,4 +1,4 @@
-"""The tables of docs/sage/exploration.md, from the results of `power.py`, `shadow.py` and `plan.py`."""
+"""Tables about exploration, from the results of `power.py`, `shadow.py` and `plan.py`."""
 
 from __future__ import annotations
 

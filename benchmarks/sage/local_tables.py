@@ -1,4 +1,4 @@
-"""The tables of docs/sage/local_models.md, from the results of `local_analysis.py` and `real_log_verdict.py`."""
+"""Tables about local models, from the results of `local_analysis.py` and `real_log_verdict.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of docs/sage/objectives.md, from the results of `objectives.py`."""
+"""Tables about objectives with limits, from the results of `objectives.py`."""
 
 from __future__ import annotations
 

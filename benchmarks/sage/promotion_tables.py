@@ -1,4 +1,4 @@
-"""The tables of docs/sage/prove.md and estimators.md: gate, intervals, learning from logs, missing outcomes."""
+"""Tables about the gate: its verdicts, intervals, learning from logs, and missing outcomes."""
 
 from __future__ import annotations
 

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
-import cascade_tables
-import exploration_tables
-import local_tables
-import objective_tables
 import promotion_tables
 import serve_tables
+from report import learning, proof
 from report.page import pages as report_pages
-from result_tables import DOCS, RESULTS, ROOT, folder, read, table
-
-REAL_LOG = "real_log/verdict.json"
+from result_tables import DOCS, RESULTS, read
 
 
 def filled(page: str, parts: dict[str, str]) -> str:
@@ -27,81 +24,40 @@ def filled(page: str, parts: dict[str, str]) -> str:
     return page
 
 
-def promotion() -> dict[str, str]:
-    learned = read("learn_from_log.json")
+def clients() -> dict[str, str]:
     return {
-        "gate": promotion_tables.gate_table(read("gate.json")),
-        "learned": promotion_tables.learned_table(learned),
-        "confidence": promotion_tables.confidence_table(learned),
-        "looks": promotion_tables.looks_table(folder("looks")),
-        "missing": promotion_tables.missing_table(folder("missing_outcomes")),
-    }
-
-
-def objectives() -> dict[str, str]:
-    found = folder("objectives")
-    return {
-        "objectives": objective_tables.objectives_table(found),
-        "cheaper": objective_tables.cheaper_table(found),
-        "looked": objective_tables.looked_table(found),
-        "saved": objective_tables.saved_table(found),
-    }
-
-
-def exploration() -> dict[str, str]:
-    power = folder("power")
-    return {
-        "any": exploration_tables.power_table(power, "any"),
-        "shadow": exploration_tables.shadow_table(folder("shadow")),
-        "plausible": exploration_tables.power_table(power, "plausible"),
-        "plan": exploration_tables.plan_table(folder("plan")),
-    }
-
-
-def learned_cascades() -> dict[str, str]:
-    found = folder("cascades")
-    return {
-        "cascades": cascade_tables.cascades_table(found),
-        "cascade coverage": cascade_tables.cascade_coverage_table(found),
-        "refusals": cascade_tables.refusals_table(found),
-        "line by chance": cascade_tables.line_table(found),
-    }
-
-
-def local_models() -> dict[str, str]:
-    found = read("local_matrix/analysis.json")
-    verdict = read(REAL_LOG) if (RESULTS / REAL_LOG).exists() else None
-    return {
-        "categories": local_tables.category_table(found, table),
-        "ladders": local_tables.cascade_table(found, table),
-        "routing": local_tables.routing_table(found, table),
-        "real log": local_tables.verdict_table(verdict, table),
-    }
-
-
-def serve() -> dict[str, str]:
-    return {
-        "latency": serve_tables.latency_table(read("serve_latency.json")["runs"]),
         "conformance": serve_tables.conformance_table(read("serve_conformance.json")),
         "clients": serve_tables.clients_table(read("serve_clients.json")),
     }
 
 
+def listed(*headlines: Callable[[Path], str]) -> str:
+    """Returns sentences of the report as a list, or one of them as a paragraph."""
+    told = [headline(RESULTS) for headline in headlines]
+    return "\n".join(f"- {text}" for text in told) if len(told) > 1 else told[0]
+
+
+def prove() -> dict[str, str]:
+    return {"gate": listed(proof.gate_headline, proof.coverage_headline, proof.looks_headline)}
+
+
+def learn() -> dict[str, str]:
+    return {"learned": listed(learning.logs_headline)}
+
+
+def learned_cascades() -> dict[str, str]:
+    return {"cascades": listed(learning.cascades_headline)}
+
+
 def estimators() -> dict[str, str]:
-    coverage = read(ROOT / "benchmarks" / "results" / "ope_coverage.json")
-    return {
-        "known": promotion_tables.known_table(coverage),
-        "real": promotion_tables.coverage_table(read("gate.json")),
-    }
+    return {"real": promotion_tables.coverage_table(read("gate.json"))}
 
 
 PAGES = {  # of docs/sage, with their tables by name
-    "prove.md": promotion,
-    "objectives.md": objectives,
-    "exploration.md": exploration,
+    "learn.md": learn,
+    "prove.md": prove,
     "learned_cascades.md": learned_cascades,
-    "local_models.md": local_models,
-    "serve.md": serve,
+    "clients.md": clients,
     "estimators.md": estimators,
 }
 

@@ -46,17 +46,21 @@ def gate(results: Path) -> str:
     )
 
 
+def looks_headline(results: Path) -> str:
+    often = [row["looks"]["not_better"] for row in folder(results / "looks") if "looks" in row]
+    return prose(f"""
+        At 20 looks the fixed-n interval promotes up to {percent(max(x["fixed"] for x in often))} of the candidates that are
+        not better in at least one look, the anytime interval up to {percent(max(x["anytime"] for x in often))}.
+    """)
+
+
 def looks(results: Path) -> str:
-    found = folder(results / "looks")
-    often = [row["looks"]["not_better"] for row in found if "looks" in row]
     return paragraphs(
         prose(f"""
-            A team looks at a growing log more than once. At 20 looks the fixed-n interval promotes up to
-            {percent(max(x["fixed"] for x in often))} of the candidates that are not better in at least one look, the
-            anytime interval up to {percent(max(x["anytime"] for x in often))}. The anytime interval is the default of
+            A team looks at a growing log more than once. {looks_headline(results)} The anytime interval is the default of
             `sage prove`.
         """),
-        looks_table(found),
+        looks_table(folder(results / "looks")),
     )
 
 
