@@ -74,7 +74,7 @@ if [ -r /proc/self/statm ]; then
   if grep -q '"disk_was_full_s": 0.0' "$folder/serve_soak.json"; then skipped "the full disk, which root alone can mount"; fi
   step "soak: two minutes of honest tenants beside a hostile one and a hostile upstream"
   python benchmarks/sage/hostile_soak.py --seconds 120 --phases 4 --out "$folder/hostile_soak.json" ||
-    echo "the hostile soak misses a limit: docs/sage/serve.md says which one was missed before"
+    echo "the hostile soak misses a limit: benchmarks/sage/tried.md says which one was missed before"
 else
   skipped "this system has no /proc, in which the soak finds the workers"
 fi
