@@ -65,7 +65,9 @@ def test_the_ledger_fixes_the_plan_at_the_first_look(judged, tmp_path):
     assert read_plan(db, name, None, first.data_sha256) == LookPlan(final_rows=2_000)  # the same question again
     plan = read_plan(db, name, None, "more")
     assert plan == LookPlan(final_rows=2_000, earlier=(500,))
-    with pytest.raises(LookPlanError, match=r"final_rows=1000 is not the plan of .*: 2,000 was fixed at its first look"):
+    with pytest.raises(
+        LookPlanError, match=r"final_rows=1000 is not the plan of .*: 2,000 was fixed at its first look"
+    ):
         read_plan(db, name, 1_000, "more")
     second = judged(1_000, plan)
     with pytest.raises(LookPlanError, match=r"floor=0.9 is not what the looks at .* were planned with \(0.5\)"):
