@@ -58,7 +58,6 @@ PGX = (
     "algorithm.learning_rate=3e-4",
 )
 MINATAR = {  # the score to reach after 20M steps, and pgx's, read off its plots
-    "breakout": (40, "50 +- 7"),
     "freeway": (60, "63.5"),
     "space_invaders": (120, "145 to 150"),
     "asterix": (18, "22 to 25"),
@@ -67,7 +66,6 @@ MINATAR = {  # the score to reach after 20M steps, and pgx's, read off its plots
 PONG_ON_GPU = (
     "training={total_timesteps: 4000000}",
     "env={id: ALE/Pong-v5, n_envs: 64, kwargs: {protocol: dqn}}",
-    "algorithm.batch_size=2048",
 )
 QR_PONG_ON_GPU = (
     "training={total_timesteps: 500000}",
@@ -298,6 +296,24 @@ LEARNING: dict[str, LearningCell] = {
     ),
     "ppo-minatar-breakout": LearningCell(
         "ppo/minatar_breakout", 10, "PureJaxRL about 42 at 10M (plot)", last=1, episodes=128
+    ),
+    "ppo-minatar-breakout-gpu": LearningCell(
+        "ppo/minatar_breakout",
+        40,
+        "pgx 50 +- 7 at 20M (plot)",
+        ("training.total_timesteps=20000000",),
+        last=1,
+        episodes=128,
+        evaluations=4,
+    ),
+    "ppo-minatar-breakout-gpu-first": LearningCell(
+        "ppo/minatar_breakout",
+        None,
+        "first attempt: pgx's batches and learning rate, as for the other games",
+        PGX,
+        last=1,
+        episodes=128,
+        evaluations=4,
     ),
     **{
         f"ppo-minatar-{game.replace('_', '-')}-gpu": LearningCell(

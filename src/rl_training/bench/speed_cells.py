@@ -139,7 +139,7 @@ SPEED: dict[str, SpeedCell | OptionCell] = {
     "ppo-pong-learn": SpeedCell(PPO_PONG, 1_024, 20_480, LEARN | DQN_PROTOCOL, threads=2, whole=True),
     "dqn-pong-learn": SpeedCell(DQN_PONG, 1_200, 10_000, LEARN | DQN_PROTOCOL, threads=2, whole=True),
     "ppo-pong-gpu": SpeedCell(PPO_PONG_GPU, 8 * 8_192, 10 * 8_192, LEARN | DQN_PROTOCOL | {"precision": "tf32"}),
-    "dqn-pong-gpu": SpeedCell(DQN_PONG_GPU, 4_000, 16_000, LEARN | DQN_PROTOCOL | {"precision": "tf32"}),
+    "dqn-pong-gpu": SpeedCell(DQN_PONG_GPU, 3_200, 8_000, LEARN | DQN_PROTOCOL | {"precision": "tf32"}),
     "ppo-minatar-breakout-gpu": SpeedCell(
         MINATAR_GPU, 10 * 131_072, 40 * 131_072, NATIVE | {"precision": "tf32"}, wanted=(1.5e6,)
     ),
