@@ -191,6 +191,12 @@ def studentized_draws(influence: np.ndarray, resamples: int, seed: int) -> np.nd
     return np.concatenate(draws)
 
 
+@lru_cache(maxsize=1)
+def gauss_legendre(points: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the nodes and weights of Gauss and Legendre's quadrature on -1 to 1."""
+    return np.polynomial.legendre.leggauss(points)
+
+
 @lru_cache(maxsize=4096)
 def t_quantile(probability: float, degrees: int) -> float:
     """Returns the quantile of Student's t distribution at a probability, for so many degrees of freedom.
@@ -199,7 +205,7 @@ def t_quantile(probability: float, degrees: int) -> float:
     """
     if probability < 0.5:
         return -t_quantile(1 - probability, degrees)
-    nodes, node_weights = np.polynomial.legendre.leggauss(64)
+    nodes, node_weights = gauss_legendre(64)
     log_scale = math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2) - math.log(math.pi) / 2
     low, high = 0.0, min(math.pi / 2, 40 / math.sqrt(degrees))
     for _ in range(60):
