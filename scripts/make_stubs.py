@@ -50,7 +50,7 @@ OTHERS = {
     "store": "str",
 }  # of which code may be handed over, or more
 SECTIONS = dict.fromkeys(
-    ("algorithm", "experience", "training", "checkpoint", "sampling", "data"), "Mapping[str, object]"
+    ("algorithm", "experience", "training", "checkpoint", "sampling", "tracking", "data"), "Mapping[str, object]"
 )
 SECTIONS |= {"evaluation": "Mapping[str, object]", "phases": "Sequence[Mapping[str, object]]"}
 

@@ -25,6 +25,7 @@ from rl_training.config.sections import (
     MakeConfig,
     PhaseConfig,
     SamplingConfig,
+    TrackingConfig,
     TrainingConfig,
 )
 from rl_training.core import AlgorithmConfig, Groups, Schedule
@@ -50,7 +51,7 @@ OTHER_SECTIONS = [
         TrainingConfig,
         EvaluationConfig,
     ),
-    *(CheckpointConfig, SamplingConfig, DataConfig, MakeConfig, PhaseConfig),
+    *(CheckpointConfig, SamplingConfig, TrackingConfig, DataConfig, MakeConfig, PhaseConfig),
 ]
 KINDS = {kind.__name__: kind for entry in ALGORITHMS.values() for kind in entry.config.__mro__}
 KINDS |= {kind.__name__: kind for kind in OTHER_SECTIONS}

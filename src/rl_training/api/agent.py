@@ -20,7 +20,7 @@ from rl_training.api.exporting import export_agent
 from rl_training.api.inputs import decode_action, encode_memory, encode_observation, num_rows
 from rl_training.api.parts import AgentParts, parts_asked_for
 from rl_training.api.recording import bind_videos, record_agent
-from rl_training.api.restoring import load_agent, read_saved, reopen, sampled_anew
+from rl_training.api.restoring import load_agent, read_saved, reopen, with_changes
 from rl_training.api.training import build_run, check_idle, pause_at, with_budget
 from rl_training.api.transfer_weights import load_saved_weights
 from rl_training.config import ConfigError, RunConfig, load_config_values
@@ -67,8 +67,9 @@ class Agent(Copyable):
         self.run_dir = run_dir
         if run_dir is not None:
             note_environment_that_stays_here(self.config.env.id)
-        if "checkpoint" in settings and run_dir is None:
-            log.warning("checkpoint= has no effect without a folder to write to: pass run_dir=")
+        for section in ("checkpoint", "tracking"):
+            if section in settings and run_dir is None:
+                log.warning(f"{section}= has no effect without a folder to write to: pass run_dir=")
 
     def assemble(self, parts: AgentParts) -> Self:
         """Sets all attributes of this agent from the given config, algorithm, state and so on, and returns the agent.
@@ -144,17 +145,19 @@ class Agent(Copyable):
         dataset: Source | None = None,
         trust: Sequence[str] = (),
         sampling: Mapping[str, object] | None = None,
+        tracking: Mapping[str, object] | None = None,
         **code: object,
     ) -> Self:
         """Opens a run directory at its last checkpoint, or at its start if there is none; `learn()` finishes it.
 
         A total extends the run: it then ends at so many env steps, or updates from data alone, of the whole run.
-        `sampling={"workers": 4}` changes the processes that step the environments from here on. Further keywords hand
-        over code again, as for `load`, and `env=MyEnv` the class or function that builds its environments. Raises
-        ConfigError if the path is no run directory or its config was changed.
+        `sampling={"workers": 4}` changes the processes that step the environments from here on, and
+        `tracking={"loggers": ["wandb"]}` where metrics are sent. Further keywords hand over code again, as for `load`,
+        and `env=MyEnv` the class or function that builds its environments. Raises ConfigError if the path is no run
+        directory or its config was changed.
         """
         directory = RunDirectory.open(parse_path(run_dir, "run_dir"))
-        written = sampled_anew(directory.config(code), sampling or {})
+        written = with_changes(directory.config(code), sampling or {}, tracking or {})
         totals = {"total_timesteps": total_timesteps, "total_updates": total_updates}
         return reopen(cls, directory, written, dataset, trust, code, totals)
 

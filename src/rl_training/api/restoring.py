@@ -17,7 +17,7 @@ from rl_training.config.code_objects import with_code
 from rl_training.config.parallelism import on_device
 from rl_training.config.parsing import parse_dataclass, parse_path, shortened
 from rl_training.config.run_config import diff
-from rl_training.config.sections import SamplingConfig
+from rl_training.config.sections import SamplingConfig, TrackingConfig
 from rl_training.config.trust import Trust
 from rl_training.experiment import Checkpoint, RunDirectory, find_checkpoint, load_checkpoint
 from rl_training.experiment.checkpoint import MANIFEST
@@ -149,24 +149,32 @@ def split_code(checkpoint: Checkpoint, keywords: dict[str, object]) -> tuple[Che
     return replace(checkpoint, config=with_code(checkpoint.config, code)), others
 
 
-def sampled_anew(config: RunConfig, changes: Mapping[str, object]) -> RunConfig:
-    """Returns the config with changed settings of section `sampling`, such as {"workers": 4}.
+def with_changes(config: RunConfig, sampling: Mapping[str, object], tracking: Mapping[str, object]) -> RunConfig:
+    """Returns the config of a resumed run with changed settings of two sections, such as {"workers": 4}.
 
-    Raises ConfigError if one is invalid, or if `lag` would change.
+    Raises ConfigError if one is invalid, or if `sampling.lag` would change.
     """
-    if not isinstance(changes, Mapping):
+    changes, examples = (
+        {"sampling": sampling, "tracking": tracking},
+        {"sampling": "'workers': 4", "tracking": "'loggers': ['wandb']"},
+    )
+    for section, given in changes.items():
+        if not isinstance(given, Mapping):
+            raise ConfigError(
+                f"{section}={shortened(given)} must be a mapping of settings, e.g. {section}={{{examples[section]}}}"
+            )
+    if sampling.get("lag", config.sampling.lag) != config.sampling.lag:
         raise ConfigError(
-            f"sampling={shortened(changes)} must be a mapping of settings, e.g. sampling={{'workers': 4}}"
-        )
-    if changes.get("lag", config.sampling.lag) != config.sampling.lag:
-        raise ConfigError(
-            f"sampling.lag={changes['lag']!r}: a resumed run keeps its lag, which is {config.sampling.lag}, because another "
+            f"sampling.lag={sampling['lag']!r}: a resumed run keeps its lag, which is {config.sampling.lag}, because another "
             "one changes what is learned; start a new run, or leave it out"
         )
-    section = parse_dataclass(SamplingConfig, asdict(config.sampling) | dict(changes), "sampling")
-    return config.changed("sampling", **asdict(section))
+    for section, kind in (("sampling", SamplingConfig), ("tracking", TrackingConfig)):
+        parsed = parse_dataclass(kind, asdict(getattr(config, section)) | dict(changes[section]), section)
+        config = config.changed(section, **asdict(parsed))
+    return config
 
 
 def sampled_as(config: RunConfig, other: RunConfig) -> RunConfig:
-    """Returns the config with the settings of section `sampling` of `other`, except `lag`, which stays."""
-    return config.replace("sampling", **asdict(other.sampling) | {"lag": config.sampling.lag})
+    """Returns the config with the sections `tracking` and `sampling` of `other`, except `lag`, which stays."""
+    sampled = config.replace("sampling", **asdict(other.sampling) | {"lag": config.sampling.lag})
+    return replace(sampled, tracking=other.tracking)

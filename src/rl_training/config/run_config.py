@@ -22,6 +22,7 @@ from rl_training.config.sections import (
     EvaluationConfig,
     PhaseConfig,
     SamplingConfig,
+    TrackingConfig,
     TrainingConfig,
     parse_phases,
 )
@@ -46,6 +47,7 @@ class RunConfig:
     evaluation: EvaluationConfig = EvaluationConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
     sampling: SamplingConfig = SamplingConfig()
+    tracking: TrackingConfig = TrackingConfig()
     data: DataConfig = DataConfig()
     phases: tuple[PhaseConfig, ...] = ()  # empty: updates from data alone, then env steps, as `training` says
 
@@ -125,6 +127,7 @@ class RunConfig:
             check_env(settings, section)
         check_groups(env, self.name, apart=ALGORITHMS[self.name].algorithm.critic_apart)
         self.check_data()
+        check_once(self.tracking.loggers, "tracking.loggers")
         if self.experience.has_goals:
             check_same_goals(phase.env_key for phase in self.phases)
         if training.overlap:

@@ -137,6 +137,14 @@ class SamplingConfig:
         return self.workers > 1 or self.engine != "processes" or self.lag > 0
 
 
+@dataclass(frozen=True, kw_only=True)
+class TrackingConfig:
+    """Settings of trackers: programs and services that a recorded run sends its metrics to, besides its own logs."""
+
+    loggers: tuple[Literal["tensorboard", "wandb", "mlflow", "trackio"], ...] = ()
+    project: str = "rl_training"  # of Weights & Biases and trackio; the experiment of MLflow
+
+
 SECTIONS: dict[str, type | None] = {
     "algorithm": None,  # which these two are depends on its name
     "experience": None,
@@ -145,6 +153,7 @@ SECTIONS: dict[str, type | None] = {
     "evaluation": EvaluationConfig,
     "checkpoint": CheckpointConfig,
     "sampling": SamplingConfig,
+    "tracking": TrackingConfig,
     "data": DataConfig,
     "phases": None,  # a list
 }

@@ -74,7 +74,9 @@ def key_of(run: ReportedRun) -> str:
 def compared(settings: dict[str, T]) -> dict[str, T]:
     """Returns the settings, by path, in which the runs of one group are equal."""
     return {
-        path: value for path, value in settings.items() if path not in NOT_COMPARED and not path.startswith("about.")
+        path: value
+        for path, value in settings.items()
+        if path not in NOT_COMPARED and not path.startswith(("about.", "tracking."))
     }
 
 
