@@ -80,6 +80,7 @@ TENSOR_FILES = (
 )
 PICKLERS = {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
 POSIX_ONLY = {"fcntl", "grp", "posix", "pty", "pwd", "resource", "syslog", "termios", "tty"}
+SURVIVED = {"experiment/trackers/in_background.py": 2}  # file -> errors of other people's code that a run survives
 LOOPS = {  # file -> number of `while`
     "runtime/trainer.py": 1,  # the training loop
     "runtime/native_collector.py": 1,  # blocks of one collection
@@ -166,11 +167,14 @@ def private_names_stay_in_their_file(path: str, tree: ast.Module) -> Iterator[st
 
 
 def failures_are_not_swallowed(path: str, tree: ast.Module) -> Iterator[str]:
+    found = []
     for node in ast.walk(tree):
         if isinstance(node, ast.ExceptHandler):
             caught = {n.id for n in ast.walk(node.type) if isinstance(n, ast.Name)} if node.type else {"Exception"}
             if caught & {"Exception", "BaseException"}:
-                yield f"line {node.lineno}: except {ast.unparse(node.type) if node.type else ''}"
+                found.append(f"line {node.lineno}: except {ast.unparse(node.type) if node.type else ''}")
+    if len(found) != SURVIVED.get(path, 0):
+        yield from found
 
 
 def nothing_is_pickled(path: str, tree: ast.Module) -> Iterator[str]:

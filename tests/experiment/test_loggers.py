@@ -8,10 +8,9 @@ from types import SimpleNamespace
 import matplotlib as mpl
 import numpy as np
 import pytest
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from rl_training.experiment.curve import draw_curve, evaluation_curve, text_curve, training_curve
-from rl_training.experiment.loggers import JsonLines, ProgressBar, TensorBoard
+from rl_training.experiment.loggers import JsonLines, ProgressBar
 from rl_training.runtime import Episode, EvalResult, Progress
 from rl_training.runtime.phases import Plan
 
@@ -60,18 +59,6 @@ def test_json_lines_name_the_file_that_cannot_be_written():
         logger.write("metrics", [{"timesteps": 1}])
     assert caught.value.filename == "somewhere/metrics.jsonl"
     logger.close()
-
-
-def test_tensorboard_keeps_names_steps_and_values(tmp_path):
-    board = TensorBoard(tmp_path)
-    board.on_start(trainer_at(0))
-    board.on_log(trainer_at(64), {"train/loss": 0.5})
-    board.on_evaluation(trainer_at(64), RESULT)
-    board.close()
-    events = EventAccumulator(str(tmp_path))
-    events.Reload()
-    assert [(e.step, e.value) for e in events.Scalars("train/loss")] == [(64, 0.5)]
-    assert [(e.step, e.value) for e in events.Scalars("eval/mean_reward")] == [(64, 2.0)]
 
 
 def test_progress_without_a_terminal_is_plain_lines_on_standard_error(capsys):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rl_training import Callback, RunConfig, tune
+from rl_training import RunConfig, tune
 from rl_training.cli import main
 from rl_training.cli.tune_command import say
 from rl_training.config import ConfigError, load_config_values
@@ -30,7 +30,7 @@ SPACE = {"algorithm.learning_rate": "log:1e-4:1e-1", "algorithm.n_epochs": "int:
 def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs of a moment: a picture and TensorBoard's events would take longer than all of them."""
     monkeypatch.setattr("rl_training.experiment.run.draw_curve", lambda *_: None)
-    monkeypatch.setattr("rl_training.experiment.run_callbacks.TensorBoard", lambda _: Callback())
+    monkeypatch.setattr("rl_training.experiment.run_callbacks.begin_tracking", lambda *_: [])
 
 
 @pytest.fixture

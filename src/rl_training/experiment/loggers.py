@@ -1,4 +1,4 @@
-"""Callbacks that record measurements: JSON lines, TensorBoard and the screen."""
+"""Callbacks that record measurements: JSON lines and the screen."""
 
 from __future__ import annotations
 
@@ -54,34 +54,6 @@ class JsonLines(Callback):
         for file in self.files.values():
             with suppress(OSError):  # every line was flushed; what is left is what could not be written
                 file.close()
-
-
-class TensorBoard(Callback):
-    """A callback that writes metrics and evaluations as TensorBoard events, under the keys of Stable-Baselines3."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.writer = None
-
-    def on_start(self, trainer: Trainer) -> None:
-        from torch.utils.tensorboard import SummaryWriter  # slow to import
-
-        self.writer = SummaryWriter(str(self.folder), purge_step=trainer.progress.timesteps + 1)
-
-    def on_log(self, trainer: Trainer, metrics: dict[str, float]) -> None:
-        self.write(metrics, trainer.logged_at)
-
-    def on_evaluation(self, trainer: Trainer, result: EvalResult) -> None:
-        self.write(evaluation_metrics(result, trainer.progress), trainer.progress.timesteps)
-
-    def write(self, metrics: dict[str, float], timesteps: int) -> None:
-        assert self.writer is not None
-        for name, value in metrics.items():
-            self.writer.add_scalar(name, value, timesteps)
-
-    def close(self) -> None:
-        if self.writer is not None:
-            self.writer.close()
 
 
 class ProgressBar(Callback):

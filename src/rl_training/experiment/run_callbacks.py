@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Iterable
 from numbers import Integral
 from typing import TYPE_CHECKING, Literal
 
 from rl_training.config.names_of_others import CALLBACK_METHODS
 from rl_training.core.arguments import ConfigError
-from rl_training.experiment.loggers import JsonLines, ProgressBar, TensorBoard
+from rl_training.experiment.loggers import JsonLines, ProgressBar
 from rl_training.experiment.signals import NoSignals, StopOnSignal
+from rl_training.experiment.trackers.begin import begin_tracking
 from rl_training.runtime import Callback, EvalResult, StopOnReturn, Trainer
 
 if TYPE_CHECKING:
@@ -132,8 +132,8 @@ def following(run: Run, given: list[Callback]) -> list[Callback]:
 def build_callbacks(run: Run, given: list[Callback], progress_to: int | None) -> list[Callback]:
     """Returns all callbacks of a run in the order of their calls; `given` are the user's.
 
-    First a save at the end, then evaluation, the user's own, logs and checkpoints, and a progress bar up to step
-    `progress_to` (None: no bar). In a distributed run, processes other than the first get pauses instead.
+    First a save at the end, then evaluation, the user's own, logs, trackers and checkpoints, and a progress bar up to
+    step `progress_to` (None: no bar). In a distributed run, processes other than the first get pauses instead.
     """
     config, directory, callbacks = run.config, run.directory, list[Callback]()
     if run.trainer.ranks.rank:
@@ -152,7 +152,6 @@ def build_callbacks(run: Run, given: list[Callback], progress_to: int | None) ->
     callbacks += given
     if directory:
         checkpoints = Checkpointing(config.checkpoint.interval, save_step, lambda: directory.save_best(run.snapshot()))
-        callbacks += [JsonLines(directory.path), checkpoints, StopOnSignal()]
-    if directory and importlib.util.find_spec("tensorboard"):
-        callbacks.append(TensorBoard(directory.path))
+        trackers = begin_tracking(config, directory.path, run.trainer.progress.timesteps)
+        callbacks += [JsonLines(directory.path), *trackers, checkpoints, StopOnSignal()]
     return callbacks + ([ProgressBar(progress_to)] if progress_to is not None else [])
