@@ -35,3 +35,8 @@ def require_package(name: str) -> None:
     """Skips the test if a package is not installed, without importing it."""
     if importlib.util.find_spec(name) is None:
         pytest.skip(package(name))
+
+
+def import_extra(name: str) -> ModuleType:
+    """Returns the module that the extra of the same name installs, which `make setup` leaves out, or skips the test."""
+    return pytest.importorskip(name, reason=f"needs the package {name}: pip install -e '.[{name}]'")
