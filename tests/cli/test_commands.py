@@ -20,6 +20,7 @@ from rl_training.cli import main
 from rl_training.config import preset_path
 from rl_training.config.presets import load_yaml
 from rl_training.evaluation import iqm
+from rl_training.experiment import run_callbacks
 from tests.cli.process import call, call_all, read_jsonl
 
 SMALL = ["--set", "algorithm.batch_size=64", "--set", "algorithm.n_epochs=2"]
@@ -249,6 +250,21 @@ def test_resume_reads_the_config_of_a_run_once(tmp_path, monkeypatch) -> None:
         monkeypatch.setattr(f"{module}.open", spy)
     assert main(["resume", str(tmp_path / "run"), "--trust", "tests", "--total-timesteps", "90", *common, "80"]) == 0
     assert [mode for file, mode in opened if file.endswith("run/config.yaml")] == ["r"]
+
+
+def test_loggers_of_a_run_and_of_what_follows(tmp_path, monkeypatch, capsys) -> None:
+    (tmp_path / "count.yaml").write_text(COUNTING)
+    folder, asked = tmp_path / "run", list[tuple[str, ...]]()
+    monkeypatch.setattr(run_callbacks, "begin_tracking", lambda config, *_: asked.append(config.tracking.loggers) or [])
+    train = ["train", str(tmp_path / "count.yaml"), "--run-dir", str(folder), "--quiet", "--stop-at", "40"]
+    assert main([*train, "--logger", "wandb", "--logger", "wandb"]) == 2
+    assert "tracking.loggers names 'wandb' twice: name it once" in capsys.readouterr().err
+    assert main([*train, "--logger", "wandb", "--logger", "mlflow"]) == 0
+    resume = ["resume", str(folder), "--trust", "tests", "--quiet", "--stop-at"]
+    assert main([*resume, "60"]) == 0
+    assert main([*resume, "80", "--logger", "trackio"]) == 0
+    assert asked == [("wandb", "mlflow"), ("wandb", "mlflow"), ("trackio",)]
+    assert yaml.safe_load((folder / "config.yaml").read_text())["tracking"]["loggers"] == ["trackio"]
 
 
 def test_help_does_not_import_torch(folder):

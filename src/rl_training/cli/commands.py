@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rl_training.api import Agent, TrainResult, load
 from rl_training.api.transfer_weights import take_again
-from rl_training.cli.one_run import done, plan, report, sampling_of, train_to_end
+from rl_training.cli.one_run import done, plan, report, sampling_of, tracking_of, train_to_end
 from rl_training.cli.torchrun import on_every_rank
 from rl_training.config import ConfigError, RunConfig, load_config_values
 from rl_training.config.overrides import our_path
@@ -30,6 +30,7 @@ def train(options: argparse.Namespace) -> int:
         raise ConfigError("--run-dir is empty: name a folder, or leave the flag out")
     flags = {f"training.{name}": getattr(options, name) for name in ("seed", *TOTALS.values())}
     flags |= {f"sampling.{name}": value for name, value in sampling_of(options).items()}
+    flags |= {f"tracking.{name}": json.dumps(value) for name, value in tracking_of(options).items()}
     overrides = [*options.overrides, *(f"{path}={value}" for path, value in flags.items() if value is not None)]
     check_given_once(overrides + (["training.seed"] if options.seeds is not None else []))
     values = load_config_values(options.config, overrides)
@@ -72,6 +73,7 @@ def resume(options: argparse.Namespace) -> int:
         total_updates=options.total_updates,
         trust=options.trust,
         sampling=sampling_of(options),
+        tracking=tracking_of(options),
     )
     paused_at = replace(agent.progress)  # as it was before it goes on
     assert agent.directory is not None
@@ -118,11 +120,12 @@ def verify(agent: Agent, paused_at: Progress, result: TrainResult, options: argp
 def train_again(agent: Agent, folder: Path, reached: int, *, progress: bool) -> TrainResult:
     """Trains the run of `agent` once more in `folder`, without its pauses, up to step `reached`; returns the result.
 
-    The new run begins with the same weights, and gets new totals at the same steps if the run did. A signal ends it
-    early.
+    The new run begins with the same weights, and gets new totals at the same steps if the run did; no tracker hears of
+    it. A signal ends it early.
     """
     assert agent.run_dir is not None
-    known, config = [e for e in extensions(agent.run_dir) if e["timesteps"]], agent.config
+    known = [e for e in extensions(agent.run_dir) if e["timesteps"]]
+    config = agent.config.replace("tracking", loggers=())
     if known:
         config = config.replace("training", **{name: known[0][f"old_{name}"] for name in TOTALS.values()})
     twin = Agent(config, run_dir=folder)

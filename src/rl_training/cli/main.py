@@ -104,6 +104,7 @@ def add_training(commands: argparse._SubParsersAction) -> None:
         help="pause when env steps, with updates from data alone, amount to this; `resume` goes on",
     )
     add_sampling(train)
+    add_tracking(train)
     train.add_argument("--set", action="append", default=[], metavar="SECTION.FIELD=VALUE", dest="overrides")
     train.add_argument("--show-curve", action="store_true", help="print the learning curve at the end")
     train.add_argument("--quiet", action="store_true", help="no progress")
@@ -114,6 +115,7 @@ def add_training(commands: argparse._SubParsersAction) -> None:
     resume.add_argument("--total-updates", type=number, help="extend it to so many updates from the dataset alone")
     resume.add_argument("--stop-at", type=number, help="pause again when they amount to this")
     add_sampling(resume)
+    add_tracking(resume)
     resume.add_argument("--verify", action="store_true", help="also train without a pause and compare bit by bit")
     resume.add_argument("--quiet", action="store_true", help="no progress")
     add_trust(resume)
@@ -122,6 +124,16 @@ def add_training(commands: argparse._SubParsersAction) -> None:
 def add_sampling(command: argparse.ArgumentParser) -> None:
     command.add_argument("--workers", type=number, help="sampling.workers: processes that step the environments")
     command.add_argument("--engine", choices=["processes", "ray"], help="sampling.engine: where they run")
+
+
+def add_tracking(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--logger",
+        action="append",
+        dest="loggers",
+        choices=["tensorboard", "wandb", "mlflow", "trackio"],
+        help="tracking.loggers: where metrics are sent besides the run directory; may be repeated",
+    )
 
 
 def add_tuning(tune: argparse.ArgumentParser) -> None:

@@ -33,6 +33,11 @@ def sampling_of(options: argparse.Namespace) -> dict[str, object]:
     return {name: value for name, value in given.items() if value is not None}
 
 
+def tracking_of(options: argparse.Namespace) -> dict[str, object]:
+    """Returns the trackers that --logger names as {"loggers": [...]}; {} without the flag."""
+    return {"loggers": options.loggers} if options.loggers else {}
+
+
 def train_to_end(agent: Agent, options: argparse.Namespace, whole: Path | None = None) -> TrainResult:
     """Trains an agent up to --stop-at or to its end, closes the agent, and returns the result.
 

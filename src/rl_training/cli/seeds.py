@@ -9,8 +9,8 @@ import shlex
 from pathlib import Path
 
 from rl_training.api import Agent
-from rl_training.api.restoring import sampled_anew
-from rl_training.cli.one_run import plan, report, sampling_of, train_to_end
+from rl_training.api.restoring import with_changes
+from rl_training.cli.one_run import plan, report, sampling_of, tracking_of, train_to_end
 from rl_training.config import ConfigError, RunConfig
 from rl_training.config.overrides import apply_override
 from rl_training.config.parsing import parse_path
@@ -115,7 +115,7 @@ def resume_seeds(whole: Path, options: argparse.Namespace) -> int:
         run_dir = whole / f"seed{seed}"
         if (result := result_of(run_dir)).get("status") not in ("finished", "stopped"):
             agent = (
-                Agent.resume(run_dir, trust=options.trust, sampling=sampling_of(options))
+                Agent.resume(run_dir, trust=options.trust, sampling=sampling_of(options), tracking=tracking_of(options))
                 if seed in begun
                 else begin(planned[seed], run_dir, options)
             )
@@ -136,7 +136,7 @@ def begin(values: dict, run_dir: Path, options: argparse.Namespace) -> Agent:
 
     Raises ConfigError if the config names code that `options.trust` does not allow, or if the directory is not free.
     """
-    config = sampled_anew(RunConfig.from_mapping(values), sampling_of(options))
+    config = with_changes(RunConfig.from_mapping(values), sampling_of(options), tracking_of(options))
     Trust.of(run_dir.parent / PLANNED, options.trust).check(config)
     RunDirectory.check_free(run_dir)
     return Agent(config, run_dir=run_dir)
