@@ -44,6 +44,7 @@ EXECUTED = (  # the README is run by test_readme.py
     "docs/scope.md",
     "docs/watching.md",
     "docs/report.md",
+    "docs/tracking.md",
     "docs/atari.md",
     "docs/export.md",
     "docs/custom_to_deployed.md",
