@@ -1,6 +1,6 @@
 """What the gate does when rows were deleted from a log: those that speak most against the candidate, on real outcome tables.
 
-OMP_NUM_THREADS=1 .venv/bin/python benchmarks/sage/deleted_rows.py --data DIR
+OMP_NUM_THREADS=1 .venv/bin/python benchmarks/sage/deleted_rows.py --data DIR --workers 2
 
 Logs of 20,000 rows, static tables (`random`) and candidates are drawn as in gate.py. From each log the 1 to 50 rows are deleted whose
 doubly robust terms are the smallest. "Before" is a gate that does not know of them; "after" knows how many numbers of the log have no
@@ -9,7 +9,8 @@ the others any gain of at most 0; better ones gain more than 2 points.
 
 Wanted, after: of the worse candidates none is promoted by the default (anytime) interval, and none by the fixed-n interval that
 would not be promoted on the whole log, where it errs in up to 2.5 % of draws by design. Exits with 1 if not. No setting is chosen
-on these tables. One file per table in results/deleted_rows; those that are there are not computed again.
+on these tables. One file per table in results/deleted_rows; those that are there are not computed
+again. near_null.py says what --packed is.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ import json
 import platform
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
-from gate import EPSILON, load
+from gate import EPSILON
+from near_null import WORLDS, added, open_worlds
 from pools import FILES
 from quick_gate import Found, Log, check, draw, gains, judge, predict
 
@@ -32,6 +35,7 @@ OUT = Path(__file__).parent / "results" / "deleted_rows"
 DELETED = (1, 2, 5, 10, 16, 50)
 KINDS = {"near the null": (-0.003, 0.0), "worse": (-1.0, 0.0), "better": (0.02, 1.0)}
 METHODS = ("t", "anytime")
+CHUNK = 10  # draws that a process makes at a time
 
 
 def without_worst(log: Log, number: int) -> Log:
@@ -50,31 +54,35 @@ def count(found: Found, whole: Found, counts: dict[str, int], name: str) -> None
         counts[f"{name} {method} by the deletion"] += found.promoted(method) and not whole.promoted(method)
 
 
-def run(kind: str, folder: Path, draws: int) -> dict:
-    world, index, started = load(kind, folder, everyone=False), list(FILES).index(kind), time.process_time()
-    rows = []
-    for place, (name, limits) in enumerate(KINDS.items()):
-        names = [
-            f"{when} {method}{by}"
-            for when in ("before", "after")
-            for method in METHODS
-            for by in ("", " by the deletion")
-        ]
-        counts = {number: dict.fromkeys(names, 0) for number in (0, *DELETED)}
-        for at in range(draws):
-            log = draw(world, (45, index, place, at), *limits)
-            whole = judge(log)
-            for when in ("before", "after"):
-                count(whole, whole, counts[0], when)
-            for number in DELETED:
-                left = without_worst(log, number)
-                if at == 0:
-                    check(left, absent=number)
-                count(judge(left), whole, counts[number], "before")
-                count(judge(left, absent=number), whole, counts[number], "after")
-        rows += [{"candidates": name, "draws": draws, "deleted": number} | found for number, found in counts.items()]
+def delete(kind: str, name: str, draws: range) -> list[dict]:
+    """Counts of promotions among some draws of one kind of candidates, a dict for each number of deleted rows."""
+    world, index, place = WORLDS[kind], list(FILES).index(kind), list(KINDS).index(name)
+    names = [
+        f"{when} {method}{by}" for when in ("before", "after") for method in METHODS for by in ("", " by the deletion")
+    ]
+    counts = {number: dict.fromkeys(names, 0) for number in (0, *DELETED)}
+    for at in draws:
+        log = draw(world, (45, index, place, at), *KINDS[name])
+        whole = judge(log)
+        for when in ("before", "after"):
+            count(whole, whole, counts[0], when)
+        for number in DELETED:
+            left = without_worst(log, number)
+            if at == 0:
+                check(left, absent=number)
+            count(judge(left), whole, counts[number], "before")
+            count(judge(left, absent=number), whole, counts[number], "after")
+    return [{"candidates": name, "draws": len(draws), "deleted": number} | found for number, found in counts.items()]
+
+
+def run(kind: str, draws: int, pool: ProcessPoolExecutor) -> dict:
+    started, rows = time.perf_counter(), []
+    parts = [range(at, min(at + CHUNK, draws)) for at in range(0, draws, CHUNK)]
+    futures = {name: [pool.submit(delete, kind, name, part) for part in parts] for name in KINDS}
+    for found in futures.values():
+        rows += added([part.result() for part in found])
     versions = {"python": platform.python_version(), "numpy": np.__version__}
-    return {"table": kind, "rows": rows, "cpu_seconds": round(time.process_time() - started, 1), "versions": versions}
+    return {"table": kind, "rows": rows, "seconds": round(time.perf_counter() - started, 1), "versions": versions}
 
 
 def failures(result: dict) -> list[str]:
@@ -89,20 +97,25 @@ def failures(result: dict) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", required=True, type=Path, help="folder of the outcome packs")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--data", type=Path, help="folder of the outcome packs")
+    source.add_argument("--packed", type=Path, help="file that near_null.py --pack wrote")
     parser.add_argument("--draws", type=int, default=100, help="per table and kind of candidate")
+    parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--tables", nargs="+", choices=FILES, default=list(FILES))
     parser.add_argument("--out", type=Path, default=OUT, help="folder of the results")
     arguments = parser.parse_args()
     failed = []
-    for kind in arguments.tables:
-        path = arguments.out / f"{kind}.json"
-        if not path.exists():
-            write_json(path, run(kind, arguments.data, arguments.draws))
-        result = json.loads(path.read_text())
-        for row in result["rows"]:
-            print(kind, *(f"{key}={value}" for key, value in row.items()), flush=True)
-        failed += failures(result)
+    given = (arguments.data, arguments.packed)
+    with ProcessPoolExecutor(arguments.workers, initializer=open_worlds, initargs=given) as pool:
+        for kind in arguments.tables:
+            path = arguments.out / f"{kind}.json"
+            if not path.exists():
+                write_json(path, run(kind, arguments.draws, pool))
+            result = json.loads(path.read_text())
+            for row in result["rows"]:
+                print(kind, *(f"{key}={value}" for key, value in row.items()), flush=True)
+            failed += failures(result)
     print("\n".join(failed) or "all checks hold")
     return 1 if failed else 0
 

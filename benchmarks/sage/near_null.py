@@ -51,6 +51,7 @@ LIMIT, POOLED_LIMIT, LEAST_POWER = 0.0365, 0.025, 0.9
 CHUNK = 50  # draws that a process makes at a time
 EVERYONE = ("llmrouter", "livecodebench", "swebench", "llmdrift")  # the others have two models
 TABLES = (*FILES, *MORE_FILES, *(f"{name}-everyone" for name in EVERYONE))
+WORLDS: dict[str, World] = {}  # of this process, which `open_worlds` has opened
 METHODS = {"fixed": ("t",), "looks": ("anytime",), "power": ("t", "anytime"), NEW_MODEL: ("t", "anytime")}
 
 
@@ -94,6 +95,23 @@ def worlds_of(arrays: dict[str, np.ndarray]) -> dict[str, World]:
         low, high = bounds.tolist()
         worlds[name] = World(name, reward, category, np.stack(sums, axis=1) / len(reward), (low, high))
     return worlds
+
+
+def open_worlds(data: Path | None, packed: Path | None) -> None:
+    """Opens all tables in this process, from a folder of outcome packs or from one file."""
+    assert data is not None or packed is not None
+    WORLDS.update(worlds_of(load_arrays(data) if packed is None else dict(np.load(packed))))
+
+
+def added(parts: list[list[dict]]) -> list[dict]:
+    """The counts of all parts, row by row; texts and the numbers of rows are the same in each."""
+    return [
+        {
+            name: value if isinstance(value, str) or name in ("rows", "deleted") else sum(row[name] for row in rows)
+            for name, value in rows[0].items()
+        }
+        for rows in zip(*parts, strict=True)
+    ]
 
 
 def exists(world: World, limits: tuple[float, float], tries: int = 5_000) -> bool:

@@ -31,8 +31,7 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
-from gate import World
-from near_null import LIMIT, POOLED_LIMIT, exists, load_arrays, worlds_of
+from near_null import LIMIT, POOLED_LIMIT, WORLDS, exists, open_worlds
 from quick_gate import Found, check, draw, judge
 
 from rl_training.evaluation import interval
@@ -46,17 +45,12 @@ LOOKS, PLANNED = 20, (5, 20)
 KINDS = {"null": (-0.003, 0.0), "small": (0.01, 0.02)}
 COVERAGE, CLOSED, LEAST_GAP = (0.93, 0.97), 0.6, 0.05
 CHUNK = 25  # draws that a process makes at a time
-WORLDS: dict[str, World] = {}  # of a worker
 
 
 class Cell(NamedTuple):
     table: str
     rows: int
     kind: str
-
-
-def start(arrays: Path) -> None:
-    WORLDS.update(worlds_of(dict(np.load(arrays))))
 
 
 def levels(rows: int, number: int) -> list[float]:
@@ -185,15 +179,12 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=1e9, help="stop then, with fewer draws")
     parser.add_argument("--out", type=Path, default=OUT)
     arguments = parser.parse_args()
-    started, packed, until = time.perf_counter(), arguments.packed, time.time() + arguments.seconds
-    if packed is None:
-        packed = arguments.out.with_suffix(".npz")
-        packed.parent.mkdir(parents=True, exist_ok=True)
-        np.savez_compressed(packed, **load_arrays(arguments.data))
-    start(packed)
+    started, until = time.perf_counter(), time.time() + arguments.seconds
+    given = (arguments.data, arguments.packed)
+    open_worlds(*given)
     wanted = {"null": arguments.draws, "small": arguments.small_draws}
     names, skipped, futures = arguments.tables or list(WORLDS), [], {}
-    with ProcessPoolExecutor(arguments.workers, initializer=start, initargs=(packed,)) as pool:
+    with ProcessPoolExecutor(arguments.workers, initializer=open_worlds, initargs=given) as pool:
         for kind, limits in KINDS.items():
             for name in names:
                 if not exists(WORLDS[name], limits):
@@ -211,8 +202,6 @@ def main() -> int:
             rows = [row for part in parts for row in part.result()]
             cells.append(cell._asdict() | summary(rows))
             print(*cells[-1].items(), flush=True)
-    if arguments.data:
-        packed.unlink()
     told, failed = judge_cells(cells, least_judged=wanted["null"])
     head = {"levels": {n: levels(max(ROWS), n) for n in PLANNED}, "skipped": skipped} | told
     normal = NormalDist()

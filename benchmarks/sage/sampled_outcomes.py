@@ -1,6 +1,6 @@
 """What the gate proves where only a share of the outcomes is wanted (`outcomes: {sample: 0.2}`), on real outcome tables.
 
-OMP_NUM_THREADS=1 .venv/bin/python benchmarks/sage/sampled_outcomes.py --data DIR
+OMP_NUM_THREADS=1 .venv/bin/python benchmarks/sage/sampled_outcomes.py --data DIR --workers 2
 
 Logs, static tables (`random`) and candidates are drawn as in gate.py. Of every log's decisions a fifth is drawn to have an
 outcome; the gate weights these by 1 / .2 and uses the contexts of all rows. Parts:
@@ -13,7 +13,7 @@ outcome; the gate weights these by 1 / .2 and uses the contexts of all rows. Par
 
 Wanted: power at least .8 of that of complete rows, both intervals; false promotion at most .0365 in every cell. Exits with 1 if
 not. No setting is chosen on these tables. One file per table in results/sampled_outcomes; those that are there are not computed
-again.
+again. near_null.py says what --packed is.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ import json
 import platform
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
-from gate import ROWS, World, load
+from gate import ROWS
+from near_null import WORLDS, added, open_worlds
 from pools import FILES
 from quick_gate import Log, check, draw, judge
 
@@ -37,6 +39,7 @@ RATE, MISSING = 0.2, 0.01
 NEAR, CLEAR = (-0.003, 0.0), (0.02, 1.0)
 LIMIT, LEAST_POWER = 0.0365, 0.8
 METHODS = ("t", "anytime")
+CHUNK = 20  # draws that a process makes at a time
 
 
 def reported_alone(log: Log, sampled: np.ndarray) -> Log:
@@ -46,10 +49,11 @@ def reported_alone(log: Log, sampled: np.ndarray) -> Log:
     return Log(*(column[kept] for column in log[:6]), *log[6:])
 
 
-def power(world: World, index: int, draws: int) -> list[dict]:
+def power(kind: str, draws: range) -> list[dict]:
+    world, index = WORLDS[kind], list(FILES).index(kind)
     names = ("sampled", "sampled, some missing", "complete")
     counts = {name: dict.fromkeys((*METHODS, "refused"), 0) for name in names}
-    for at in range(draws):
+    for at in draws:
         seed = (46, index, at)
         log, rng = draw(world, seed, *CLEAR), np.random.default_rng((*seed, 1))
         sampled, there = rng.random(ROWS) < RATE, rng.random(ROWS) >= MISSING
@@ -65,12 +69,13 @@ def power(world: World, index: int, draws: int) -> list[dict]:
             counts[name]["refused"] += one.refused or one.gone
             for method in METHODS:
                 counts[name][method] += one.promoted(method)
-    return [{"part": "power", "rows": ROWS, "outcomes": name, "draws": draws} | of for name, of in counts.items()]
+    return [{"part": "power", "rows": ROWS, "outcomes": name, "draws": len(draws)} | of for name, of in counts.items()]
 
 
-def null(world: World, index: int, draws: int, rows: int) -> list[dict]:
+def null(kind: str, draws: range, rows: int) -> list[dict]:
+    world, index = WORLDS[kind], list(FILES).index(kind)
     counts = {name: dict.fromkeys((*METHODS, "refused", "missed"), 0) for name in ("sampled", "all that was reported")}
-    for at in range(draws):
+    for at in draws:
         seed = (47, index, rows, at)
         log = draw(world, seed, *NEAR).first(rows)
         sampled = np.random.default_rng((*seed, 1)).random(rows) < RATE
@@ -83,16 +88,19 @@ def null(world: World, index: int, draws: int, rows: int) -> list[dict]:
             for method in METHODS:
                 counts[name][method] += one.promoted(method)
     rows_of = {name: of for name, of in counts.items() if rows == ROWS or name == "sampled"}
-    return [{"part": "null", "rows": rows, "outcomes": name, "draws": draws} | of for name, of in rows_of.items()]
+    return [{"part": "null", "rows": rows, "outcomes": name, "draws": len(draws)} | of for name, of in rows_of.items()]
 
 
-def run(kind: str, folder: Path, power_draws: int, null_draws: int) -> dict:
-    world, index, started = load(kind, folder, everyone=False), list(FILES).index(kind), time.process_time()
-    rows = power(world, index, power_draws)
-    for number in (ROWS, ROWS // 4):
-        rows += null(world, index, null_draws, number)
+def run(kind: str, power_draws: int, null_draws: int, pool: ProcessPoolExecutor) -> dict:
+    started, rows = time.perf_counter(), []
+    powers = [range(at, min(at + CHUNK, power_draws)) for at in range(0, power_draws, CHUNK)]
+    nulls = [range(at, min(at + CHUNK, null_draws)) for at in range(0, null_draws, CHUNK)]
+    futures = [[pool.submit(power, kind, part) for part in powers]]
+    futures += [[pool.submit(null, kind, part, number) for part in nulls] for number in (ROWS, ROWS // 4)]
+    for found in futures:
+        rows += added([part.result() for part in found])
     versions = {"python": platform.python_version(), "numpy": np.__version__}
-    return {"table": kind, "rows": rows, "cpu_seconds": round(time.process_time() - started, 1), "versions": versions}
+    return {"table": kind, "rows": rows, "seconds": round(time.perf_counter() - started, 1), "versions": versions}
 
 
 def failures(result: dict) -> list[str]:
@@ -114,21 +122,26 @@ def failures(result: dict) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", required=True, type=Path, help="folder of the outcome packs")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--data", type=Path, help="folder of the outcome packs")
+    source.add_argument("--packed", type=Path, help="file that near_null.py --pack wrote")
     parser.add_argument("--power-draws", type=int, default=300, help="per table")
     parser.add_argument("--draws", type=int, default=2_000, help="near the null, per table and number of rows")
+    parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--tables", nargs="+", choices=FILES, default=list(FILES))
     parser.add_argument("--out", type=Path, default=OUT, help="folder of the results")
     arguments = parser.parse_args()
     failed = []
-    for kind in arguments.tables:
-        path = arguments.out / f"{kind}.json"
-        if not path.exists():
-            write_json(path, run(kind, arguments.data, arguments.power_draws, arguments.draws))
-        result = json.loads(path.read_text())
-        for row in result["rows"]:
-            print(kind, *(f"{key}={value}" for key, value in row.items()), flush=True)
-        failed += failures(result)
+    given = (arguments.data, arguments.packed)
+    with ProcessPoolExecutor(arguments.workers, initializer=open_worlds, initargs=given) as pool:
+        for kind in arguments.tables:
+            path = arguments.out / f"{kind}.json"
+            if not path.exists():
+                write_json(path, run(kind, arguments.power_draws, arguments.draws, pool))
+            result = json.loads(path.read_text())
+            for row in result["rows"]:
+                print(kind, *(f"{key}={value}" for key, value in row.items()), flush=True)
+            failed += failures(result)
     print("\n".join(failed) or "all checks hold")
     return 1 if failed else 0
 
