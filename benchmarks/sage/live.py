@@ -29,7 +29,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--verify", type=Path, metavar="DIR", help="compute the numbers of this run pack again")
     arguments = parser.parse_args(words)
     if find_spec("aiohttp") is None:
-        parser.error("calls of models need aiohttp: pip install 'rl-training[serve]'")
+        parser.error("calls of models need aiohttp: pip install 'sage-routing[serve]'")
     if arguments.verify is None and arguments.checkpoint is None:
         parser.error("give the policy that is compared with the static table: --checkpoint POLICY")
     try:

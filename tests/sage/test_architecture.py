@@ -242,6 +242,35 @@ assert main(["route", "--role", "coder", "--db", "a.db", "--models", "m.yaml"]) 
 assert main(["rl", "collect-synth", "--rows", "80", "--db", "a.db"]) == 0
 assert main(["rl", "export", "--db", "a.db", "--output", "rows.jsonl"]) == 0
 assert main(["bench", "--compare-policy"]) == 0
+for learner in ("table", "dr"):
+    assert main(["train", "--learner", learner, "--data", "rows.jsonl", "--out", learner]) == 0
+    assert main(["prove", learner, "--data", "rows.jsonl", "--allow-synthetic"]) == 3
+assert main(["lab", "plan", "--data", "rows.jsonl", "--models", "m.yaml", "--gain", "0.2"]) == 0
+assert main(["report", "--db", "a.db", "--out", "report.html"]) == 0
+assert main(["status", "--db", "a.db", "--models", "m.yaml"]) == 0
+assert main(["train", "--learner", "cql", "--data", "rows.jsonl"]) == 2  # a sentence
+assert main(["sim", "audit"]) == 2
+""",
+    "the proxy": """
+import threading
+from pathlib import Path
+from urllib.request import urlopen
+from sage.serve.server import Options, listen, new_server
+from sage.serve.state import Places
+listening = listen("127.0.0.1", 0)
+table = Path("served.yaml")
+table.write_text('''
+models: {small: {input_usd_per_mtok: 1, output_usd_per_mtok: 1, upstream: {url: "http://127.0.0.1:9/v1"}}}
+roles: {default: {primary: small, fallback: small}}
+'''.strip())
+server = new_server(Options(Places(table, Path("served.db")), "127.0.0.1"))
+answers = []
+def ask():
+    answers.append(urlopen(f"http://127.0.0.1:{listening.getsockname()[1]}/healthz", timeout=20).status)
+    server.should_exit = True
+threading.Thread(target=ask).start()
+server.run(sockets=[listening])
+assert answers == [200]
 """,
 }
 
@@ -259,8 +288,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("code", WITHOUT_TORCH.values(), ids=WITHOUT_TORCH)
-def test_serving_needs_no_torch_and_no_pickle(folder: Path, code: str) -> None:
-    blocked = "import sys\nfor name in ('torch', 'joblib'):\n    sys.modules[name] = None\n"  # an import of it fails
+def test_it_needs_no_torch_no_simulator_and_no_pickle(folder: Path, code: str) -> None:
+    absent = ("torch", "matplotlib", "rl_training", "gymnasium", "sage.sim", "joblib")
+    blocked = f"import sys\nfor name in {absent}:\n    sys.modules[name] = None\n"  # an import of it fails
     done = subprocess.run(
         [sys.executable, "-c", blocked + code], cwd=folder, capture_output=True, text=True, check=False
     )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
@@ -26,9 +27,11 @@ from sage.verifiers.source import SourceCheck, found
 
 REQUIRED = ("numpy", "pyyaml", "safetensors")
 OPTIONAL = {
-    "torch": "sage train --learner bc and cql need it: pip install rl-training",
-    "pyarrow": "Parquet tables need it: pip install 'rl-training[sage]'",
+    "torch": "sage train --learner bc and cql need it: pip install 'sage-routing[train]'",
+    "pyarrow": "Parquet tables need it: pip install 'sage-routing[train]'",
+    "aiohttp": "sage serve and sage run need it: pip install 'sage-routing[serve]'",
 }
+HERE = Path(__file__).parents[1]
 Finding = tuple[str, str, str]  # 'ok', '--' or 'BAD'; what; sentence
 
 
@@ -51,7 +54,7 @@ def report(options: argparse.Namespace) -> int:
         "cascades": lambda: check_cascades(options.models, options.db),
         "routing": check_routing,
     }
-    findings = check_packages()
+    findings = [*check_packages(), *check_namesakes(HERE, sys.path)]
     for name, check in checks.items():
         state, text = guarded(check)
         findings.append((state, name, text))
@@ -76,11 +79,26 @@ def check_packages() -> list[Finding]:
         try:
             findings.append(("ok", name, version(name)))
         except PackageNotFoundError:
-            findings.append(("BAD", name, "not installed: pip install rl-training"))
+            findings.append(("BAD", name, f"not installed: pip install {name}"))
     for name, need in OPTIONAL.items():
         found = importlib.util.find_spec(name) is not None
         findings.append(("ok", name, version(name)) if found else ("--", name, need))
     return findings
+
+
+def check_namesakes(here: Path, path: Sequence[str]) -> list[Finding]:
+    """Looks for other packages with the import name `sage`, such as SageMath: in our own folder, and along the path."""
+    if (here / "all.py").exists():
+        found = f"SageMath's files are in {here}, too: install sage-routing in an environment of its own"
+        return [("BAD", "the name sage", found)]
+    folders = {Path(place, "sage").resolve() for place in path} - {here.resolve()}
+    others = [
+        str(folder) for folder in sorted(folders) if any((folder / n).is_file() for n in ("__init__.py", "all.py"))
+    ]
+    told = (
+        "another package of this name, as SageMath's is; only one of them can be imported: use an environment for each"
+    )
+    return [("--", "the name sage", f"{', '.join(others)} is {told}")] if others else []
 
 
 def check_table(path: Path) -> tuple[str, str]:

@@ -11,6 +11,7 @@ from functools import partial
 
 from rl_base.shown_warnings import warnings_shown
 from rl_base.standard_streams import run_with_streams
+from sage.cli.extras import extra_with
 from sage.cli.parser import Parser, function_of
 
 OUTPUT_LOST = 4  # exit code of a command that did everything but could not write what it had to say; 3 is the gate's
@@ -83,6 +84,12 @@ def run_command(options: argparse.Namespace) -> int:
         with warnings.catch_warnings(), warnings_shown("sage", "rl_training"):
             warnings.showwarning = show_warning
             return options.func(options)
+    except ModuleNotFoundError as error:
+        extra = extra_with(error.name or "")
+        if extra is None:
+            raise
+        needs = f"sage {options.command} needs {error.name}, which is not installed"
+        return refuse(options, f"{needs}: pip install 'sage-routing[{extra}]'")
     except ValueError as error:
         return refuse(options, str(error))
     except OSError as error:

@@ -34,7 +34,7 @@ def run_command(options: argparse.Namespace) -> int:
     from importlib.util import find_spec
 
     if find_spec("aiohttp") is None:
-        raise ValueError("sage run needs aiohttp: pip install 'rl-training[serve]'")
+        raise ValueError("sage run needs aiohttp: pip install 'sage-routing[serve]'")
     from sage.agent.repository import apply_changes
     from sage.agent.running import Run, execute
     from sage.files import write_text

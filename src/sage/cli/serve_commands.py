@@ -42,7 +42,7 @@ def serve_command(options: argparse.Namespace) -> int:
 
     missing = [name for name in NEEDS if find_spec(name) is None]
     if missing:
-        raise ValueError(f"sage serve needs {', '.join(missing)}: pip install 'rl-training[serve]'")
+        raise ValueError(f"sage serve needs {', '.join(missing)}: pip install 'sage-routing[serve]'")
     if options.workers < 1:
         raise ValueError(f"--workers {options.workers} must be 1 or more")
     from sage.orchestrator.models_file import ModelsFile

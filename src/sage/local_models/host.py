@@ -61,7 +61,7 @@ def start(
 
 def serve(model: LocalModel, *, context: int = CONTEXT, start_s: float = START_S) -> LocalServer:
     if importlib.util.find_spec("xllamacpp") is None:
-        raise LocalModelError("local models need xllamacpp: pip install 'rl-training[local]'")
+        raise LocalModelError("local models need xllamacpp: pip install 'sage-routing[local]'")
     settings = {"file": model.file, "name": model.name, "context": context}
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(

@@ -99,9 +99,7 @@ def load_pyarrow():
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as error:
-        raise OutcomeFileError(
-            "Parquet files need pyarrow: pip install 'rl-training[sage]', or use the suffix .npz"
-        ) from error
+        raise OutcomeFileError("Parquet files need pyarrow: pip install pyarrow, or use the suffix .npz") from error
     return pa, pq
 
 

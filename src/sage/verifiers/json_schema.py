@@ -60,9 +60,7 @@ def compile_schema(schema: object, place: str) -> Draft202012Validator:
         from referencing.exceptions import Unresolvable
         from referencing.jsonschema import DRAFT202012
     except ModuleNotFoundError as error:
-        raise VerifierError(
-            f"{place}: the package {error.name} is not installed: pip install 'rl-training[sage]'"
-        ) from error
+        raise VerifierError(f"{place}: the package {error.name} is not installed: pip install jsonschema") from error
     for inside, key, value in keywords(schema, place):
         if key in REFUSED:
             raise VerifierError(f"{inside}: {key!r} is not understood: {REFUSED[key]}")
