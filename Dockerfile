@@ -3,13 +3,11 @@ ARG BASE=python:3.12-slim
 
 FROM ${BASE} AS build
 WORKDIR /source
-COPY constraints.txt pyproject.toml README.md LICENSE ./
-COPY src src
-# Serving needs no PyTorch, so the package is installed without its dependencies, and those of serving by name.
+COPY constraints.txt ./
+COPY src/rl_base src/rl_base
+COPY src/sage src/sage
 RUN python3 -m venv /opt/sage \
-  && /opt/sage/bin/pip install --no-cache-dir -c constraints.txt \
-    numpy pyyaml safetensors starlette uvicorn uvloop httptools aiohttp \
-  && /opt/sage/bin/pip install --no-cache-dir --no-deps .
+  && /opt/sage/bin/pip install --no-cache-dir -c constraints.txt ./src/rl_base "./src/sage[serve]"
 
 FROM ${BASE}
 COPY --from=build /opt/sage /opt/sage

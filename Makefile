@@ -65,7 +65,7 @@ test-without-fcntl: setup
 docs: .venv/.docs
 	$(BIN)/python scripts/build_docs.py
 
-# Wheel and sdist in dist/, looked into and tried in an empty environment.
+# Wheels and sdists of the four distributions in dist/, looked into and tried in empty environments.
 package: setup
 	$(BIN)/python scripts/check_package.py
 
