@@ -13,9 +13,10 @@ import numpy as np
 from gate import EPSILON, ROWS, World, draw_pair
 from learn_from_log import PerCategory
 from pools import FILES, load_pool
-from quick_gate import Log, agree, clustered, gains, has_gone, is_refused, predict
+from quick_gate import Log, agree, clustered, gains, has_gone, is_refused, predict, unseen_outcomes
 
 from rl_base.evaluation.intervals import Method
+from rl_base.evaluation.unseen import Unseen
 from rl_training.evaluation import Estimate, interval
 from sage.evidence.quality_and_cost import COST_SCALE, estimate_both
 from sage.outcomes.files import open_parquet
@@ -123,15 +124,19 @@ def judged(drawn: Drawn) -> Judged:
     found = []
     for log in drawn:
         predictions = predict(log, cluster, seen)
-        plain, informed = (clustered(gains(log, chance, seen, table), cluster) for table in predictions)
+        unseen = (unseen_outcomes(log, table, cluster) for table in predictions)
+        terms = (gains(log, chance, seen, table) for table in predictions)
+        plain, informed = (clustered(term, cluster, one) for term, one in zip(terms, unseen, strict=True))
         found.append(informed if agree(plain, informed) else plain)
     log, table = drawn.cost, predictions[0]
     residual = (log.action == log.candidate) / chance * (log.reward - table[rows, log.action])
     own = clustered(table[rows, log.candidate] + residual, cluster)
     sizes = np.bincount(cluster)
     influence = own.influence * sizes.mean() + own.value * (sizes - sizes.mean())
-    task = Estimate(own.name, own.value * sizes.mean(), influence)
-    usable = not is_refused(log, cluster, chance) and not has_gone(log, cluster, chance)
+    own_chance = np.where(log.candidate == log.static, 1 - EPSILON + rest, rest)
+    ends = ((end - table[rows, log.candidate]) / own_chance * sizes.mean() for end in log.bounds)
+    task = Estimate(own.name, own.value * sizes.mean(), influence, unseen=Unseen(*ends, own_chance, cluster))
+    usable = not is_refused(log, cluster, chance, seen, 1.0) and not has_gone(log, cluster, chance, seen, 1.0)
     return Judged(*found, task, COST_SCALE * log.reward.mean(), float(sizes.mean()), usable)
 
 
@@ -162,5 +167,6 @@ def checked(worlds: Worlds, rng: np.random.Generator) -> None:
     assert both.usd_per_task is not None
     for ours, theirs in ((found.quality, both.quality), (found.cost, both.cost_usd), (found.task, both.usd_per_task)):
         assert abs(ours.value - theirs.value) < 1e-9, (ours.value, theirs)
+    assert abs(found.low("t") - both.quality.low) < 1e-9, (found.low("t"), both.quality)
     for (low, high), theirs in ((found.cost_bounds("t"), both.cost_usd), (found.task_bounds("t"), both.usd_per_task)):
         assert max(abs(low - theirs.low), abs(high - theirs.high)) < 1e-9, (low, high, theirs)
