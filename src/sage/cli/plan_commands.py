@@ -61,8 +61,8 @@ def write_plausible(arguments: argparse.Namespace) -> int:
     table = find_models_file(arguments.models, data.models)
     static = static_of(table)
     if arguments.checkpoint is None:
-        weights = objective_of(table).weights
-        found = find_plausible(data, static=static, weights=weights, most=arguments.most, seed=arguments.seed)
+        objective = objective_of(table)
+        found = find_plausible(data, static=static, objective=objective, most=arguments.most, seed=arguments.seed)
     else:
         floor = floor_of(table, arguments.floor)
         found = find_trial(data, load_policy(arguments.checkpoint), floor=floor, static=static)

@@ -9,7 +9,7 @@ import numpy as np
 
 from sage.evidence.incumbent import incumbent_of
 from sage.evidence.logged_rewards import bandit_log, predict_rewards, pseudo_rewards
-from sage.evidence.reward import REWARD_V1, RewardWeights
+from sage.evidence.objective import DEFAULT, Objective
 from sage.evidence.routing_data import RoutingData
 from sage.policies.cells import Cells
 from sage.policies.gains import group_gains, shrink
@@ -18,34 +18,40 @@ from sage.policies.plausible import PlausibleError, PlausibleModels
 from sage.policies.policy import RoutingPolicy
 from sage.policies.serving import GuardRules, serving_distribution
 from sage.rl.cell_posterior import counts_of, gains_over, is_only_incumbent
+from sage.rl.dollar_worth import with_quality_and_cost
+from sage.rl.margin_learner import DEVIATIONS, highest_worths
 
 MOST = 3
-DEVIATIONS = 1.645  # of the posterior gain: above its upper bound a model is better with a chance of 5 %
 
 
 def find_plausible(
     data: RoutingData,
     *,
     static: RoutingPolicy | None = None,
-    weights: RewardWeights = REWARD_V1,
+    objective: Objective = DEFAULT,
     most: int = MOST,
     seed: int = 0,
 ) -> PlausibleModels:
     """Returns, by role and category, the incumbent's models and the best others of a log, `most` in all.
 
-    Raises PlausibleError if `most` is below 2.
+    Under a limit on the loss of quality these are the models that may save most for what they may lose. Raises
+    PlausibleError if `most` is below 2.
     """
     if most < 2:
         raise PlausibleError(
             f"most={most} must be 2 or more: with the incumbent's model alone there is nothing to explore"
         )
-    known = data.select(data.observed)
-    cells = Cells.of(known.contexts)
-    cell = cells.index(known.contexts)
-    incumbent = incumbent_of(known, static).choice
-    log = bandit_log(known, cells, weights, shadows=True)
-    values = pseudo_rewards(log, predict_rewards(log, seed))
-    kept = plausible_mask(values, cell, len(cells), incumbent, known.contexts.task_id, most)
+    by_cost = objective.max_points_worse is not None
+    known = with_quality_and_cost(data) if by_cost else data.select(data.observed)
+    cells, incumbent = Cells.of(known.contexts), incumbent_of(known, static)
+    cell, tasks = cells.index(known.contexts), known.contexts.task_id
+    if by_cost:
+        usual = counts_of(incumbent.choice, cell, len(cells), len(known.models)) > 0
+        kept = highest_first(highest_worths(known, cells, incumbent, objective.margin, seed), usual, most)
+    else:
+        log = bandit_log(known, cells, objective.weights, shadows=True)
+        values = pseudo_rewards(log, predict_rewards(log, seed))
+        kept = plausible_mask(values, cell, len(cells), incumbent.choice, tasks, most)
     return plausible_of_mask(kept, cells, data)
 
 
@@ -95,5 +101,10 @@ def plausible_mask(
     )  # 0, and no measurement of how gains vary
     found = shrink(group_gains(gain, cell, num_cells, tasks))
     upper = np.nan_to_num(found.mean + DEVIATIONS * found.deviation, nan=np.inf, posinf=np.inf)
+    return highest_first(upper, usual, most)
+
+
+def highest_first(upper: np.ndarray, usual: np.ndarray, most: int) -> np.ndarray:
+    """Returns bool [cells, models]: the usual models, then those with the highest bounds of at least 0, `most` in all."""
     rank = np.argsort(np.argsort(np.where(usual, -np.inf, -upper), axis=1, kind="stable"), axis=1)
     return usual | ((rank < most) & (upper >= 0))

@@ -30,7 +30,7 @@ from sage.rl.dollar_worth import (
     quality_and_cost_values,
     with_quality_and_cost,
 )
-from sage.rl.joint_gains import joint_gains
+from sage.rl.joint_gains import JointGains, joint_gains
 from sage.rl.training_record import training_of
 
 PROOF_TAIL = 0.975  # of the gate's one-sided bound at one look
@@ -38,7 +38,9 @@ POWER = 0.8  # chance that the gate promotes
 PROOF_NOISE = 1.5  # tasks to learn from over tasks of the proof, as HOLDOUT leaves them
 LEAST_SHARE = 0.01  # of a cell's decisions
 MOST_SURE = 0.9995
+ROUNDING = 1e-9  # of the mean cost: models whose costs differ by less cost the same
 JUDGED = 0.95  # one-sided, of the bound on tasks left out
+DEVIATIONS = 1.645  # of a gain: it is above this upper bound with a chance of 5 %
 
 
 class Shares(NamedTuple):
@@ -58,6 +60,19 @@ class Shares(NamedTuple):
         given = np.where(eligible & (incumbent == self.usual[cell])[:, None], self.share[cell], 0.0)
         given[rows, incumbent] += np.maximum(1 - given.sum(axis=1), 0.0)
         return given
+
+
+class Moves(NamedTuple):
+    """Gains of giving the decisions of cells to other models; the entries are pairs of a cell and a model."""
+
+    usual: np.ndarray  # int64 [cells] the incumbent's usual models
+    weight: np.ndarray  # [entries] share of all decisions that the model could get in the cell
+    quality: JointGains
+    cost: JointGains
+
+    def question(self, gain: np.ndarray, errors: tuple[tuple[float, np.ndarray], ...]) -> Question:
+        """Returns the choice of shares, if qualities change by `gain` [entries] per decision."""
+        return Question(-self.weight * self.cost.gain, self.weight * gain, errors, self.quality.cell)
 
 
 def learn_within_margin(
@@ -97,31 +112,16 @@ def fit_shares(data: RoutingData, cells: Cells, incumbent: Incumbent, margin: fl
     `data` are rows with quality and cost. Cells in which the incumbent takes different models although its usual one is
     eligible keep their incumbent, because no share could stand for it.
     """
-    cell, choice = cells.index(data.contexts), incumbent.choice
-    values = quality_and_cost_values(data, cells, seed)
-    usual, steady = usual_models(choice, cell, data.eligible, len(cells))
-    moves = steady[cell] & (choice == usual[cell])
-    known = moves[:, None] & (np.arange(len(data.models)) != usual[cell][:, None])
-    quality, cost = (
-        joint_gains(np.where(known, gains_over(part, choice), np.nan), cell, len(cells), data.contexts.task_id)
-        for part in values
-    )
-    share, empty = np.zeros((len(cells), len(data.models))), Shares(np.zeros(0), usual, 0.0, MOST_SURE)
-    if not len(quality.cell):
+    found = measure_moves(data, cells, incumbent, seed)
+    share, empty = np.zeros((len(cells), len(data.models))), Shares(np.zeros(0), found.usual, 0.0, MOST_SURE)
+    quality, weight = found.quality, found.weight
+    if not len(weight):
         return empty._replace(share=share)
-    pair = cell[:, None] * share.shape[1] + np.arange(share.shape[1])
-    weight = np.bincount(pair[known & data.eligible], minlength=share.size) / len(cell)
-    weight = weight[quality.cell * share.shape[1] + quality.model]
     both = weight * weight[:, None]
     noise, error = PROOF_NOISE * both * quality.noise, both * quality.error
     normal = NormalDist()
     widths = normal.inv_cdf(PROOF_TAIL), normal.inv_cdf(POWER)
-    question = Question(
-        -weight * cost.gain,
-        weight * quality.gain,
-        tuple(zip(widths, (noise, noise + error), strict=True)),
-        quality.cell,
-    )
+    question = found.question(quality.gain, tuple(zip(widths, (noise, noise + error), strict=True)))
     spent = spend_allowance(question, margin)
     kept = spent.share >= LEAST_SHARE
     if kept.any() and not kept.all():
@@ -133,6 +133,38 @@ def fit_shares(data: RoutingData, cells: Cells, incumbent: Incumbent, margin: fl
     left = margin + float(question.gain @ spent.share)
     chance = normal.cdf(left / deviation) if deviation > 0 else MOST_SURE
     return empty._replace(share=share, worth=spent.worth, chance=min(chance, MOST_SURE))
+
+
+def measure_moves(data: RoutingData, cells: Cells, incumbent: Incumbent, seed: int = 0) -> Moves:
+    """Returns what is known of moving decisions from the usual model of a cell to another."""
+    cell, choice = cells.index(data.contexts), incumbent.choice
+    values = quality_and_cost_values(data, cells, seed)
+    usual, steady = usual_models(choice, cell, data.eligible, len(cells))
+    moves = steady[cell] & (choice == usual[cell])
+    known = moves[:, None] & (np.arange(len(data.models)) != usual[cell][:, None])
+    quality, cost = (
+        joint_gains(np.where(known, gains_over(part, choice), np.nan), cell, len(cells), data.contexts.task_id)
+        for part in values
+    )
+    pair, size = cell[:, None] * len(data.models) + np.arange(len(data.models)), len(cells) * len(data.models)
+    weight = np.bincount(pair[known & data.eligible], minlength=size) / len(cell)
+    same = np.abs(cost.gain) <= ROUNDING * float(data.cost_usd.mean())
+    cost = cost._replace(gain=np.where(same, 0.0, cost.gain))
+    return Moves(usual, weight[quality.cell * len(data.models) + quality.model], quality, cost)
+
+
+def highest_worths(data: RoutingData, cells: Cells, incumbent: Incumbent, margin: float, seed: int = 0) -> np.ndarray:
+    """Returns [cells, models]: what a model may be worth in quality, its saving counted; infinite where nothing is known.
+
+    Quality is taken at its upper bound, and a dollar counts as it would if the margin was spent on such qualities.
+    `data` are rows with quality and cost.
+    """
+    found, worth = measure_moves(data, cells, incumbent, seed), np.full((len(cells), len(data.models)), np.inf)
+    if len(found.weight):
+        highest = found.quality.gain + DEVIATIONS * np.sqrt(np.diag(found.quality.error))
+        dollar = spend_allowance(found.question(highest, ()), margin).worth
+        worth[found.quality.cell, found.quality.model] = highest - dollar * found.cost.gain
+    return worth
 
 
 def usual_models(

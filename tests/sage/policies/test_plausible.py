@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sage.evidence.objective import QUALITY, Objective, points_worse
 from sage.policies.plausible import PlausibleError, PlausibleModels
 from sage.rl.doubly_robust_learner import learn_doubly_robust
 from sage.rl.find_plausible import find_plausible, find_trial, plausible_mask
@@ -15,6 +16,18 @@ def test_models_that_are_surely_worse_are_left_out() -> None:
     """ "big" is usual; "mid" is better in code and worse in prose, "small" is worse everywhere."""
     found = find_plausible(made_log(20_000))
     assert found.cells == {("coder", "code"): ("big", "mid"), ("coder", "prose"): ("big",)}
+
+
+def test_under_a_margin_a_model_is_plausible_where_it_may_save_enough() -> None:
+    """ "mid" costs a quarter of "big" and loses 20 points in prose; "small" costs little less and loses 40 everywhere."""
+    truth = {"code": (0.7, 0.72, 0.3), "prose": (0.7, 0.5, 0.3)}
+    log = made_log(20_000, truth=truth, prices=(0.40, 0.10, 0.08))
+    found = find_plausible(log, objective=points_worse(2))
+    assert found.cells == {("coder", "code"): ("big", "mid"), ("coder", "prose"): ("big", "mid")}
+    for_quality = find_plausible(log, objective=Objective(weights=QUALITY))
+    assert for_quality.cells == {("coder", "code"): ("big", "mid"), ("coder", "prose"): ("big",)}
+    same_price = dataclasses.replace(log, cost_usd=np.full(len(log), 0.4))
+    assert find_plausible(same_price, objective=points_worse(2)).cells == for_quality.cells
 
 
 def test_the_most_promising_stay_and_the_incumbent_always() -> None:
