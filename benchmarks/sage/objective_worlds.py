@@ -62,12 +62,15 @@ def load_table(name: str, folder: Path) -> OutcomeTable:
 
 
 def load(name: str, folder: Path) -> Worlds:
-    table = load_table(name, folder)
+    return worlds_of(load_table(name, folder))
+
+
+def worlds_of(table: OutcomeTable) -> Worlds:
     names, category = np.unique(table.category, return_inverse=True)
     found = []
     for values, most in ((table.score, 1.0), (table.cost_usd, float(table.cost_usd.max()))):
         share = np.stack([np.bincount(category, column, len(names)) for column in values.T], axis=1) / len(values)
-        found.append(World(name, values, category, share, (0.0, most)))
+        found.append(World(table.name, values, category, share, (0.0, most)))
     return Worlds(*found, table)
 
 
