@@ -1,0 +1,72 @@
+"""Random numbers that policies and losses ask for, which others may draw beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+Kind = Literal["exponential", "normal", "uniform"]
+Source = Callable[[Kind, Tensor], Tensor]
+SOURCES: list[Source] = []  # of the innermost block; without one, torch's own generator
+
+
+class Asked(NamedTuple):
+    """A request for random numbers: their distribution, and how many of them in which shape."""
+
+    kind: Kind
+    shape: torch.Size
+
+    def draw(self, generator: torch.Generator) -> Tensor:
+        """Draws the numbers from a generator, the same as torch's own generator gives in the same state."""
+        out = torch.empty(self.shape, device=generator.device)
+        match self.kind:
+            case "exponential":
+                return out.exponential_(generator=generator)
+            case "normal":
+                return out.normal_(generator=generator)
+            case "uniform":
+                return out.uniform_(generator=generator)
+
+
+def ask(kind: Kind, x: Tensor) -> Tensor:
+    """Returns random numbers of the shape of `x`: those that were drawn beforehand, if there are any."""
+    if SOURCES:
+        return SOURCES[-1](kind, x)
+    match kind:
+        case "exponential":
+            return torch.empty_like(x).exponential_()
+        case "normal":
+            return torch.randn_like(x)
+        case "uniform":
+            return torch.rand_like(x)
+
+
+@contextmanager
+def given(numbers: Sequence[Tensor]) -> Iterator[None]:
+    """Gives these numbers, one tensor for each request in the block, in their order."""
+    left = list(numbers)
+    SOURCES.append(lambda kind, x: left.pop(0))
+    try:
+        yield
+    finally:
+        SOURCES.pop()
+
+
+@contextmanager
+def noted() -> Iterator[list[Asked]]:
+    """Lists the requests in the block, and answers them with ones; draws nothing."""
+    asked: list[Asked] = []
+
+    def note(kind: Kind, x: Tensor) -> Tensor:
+        asked.append(Asked(kind, x.shape))
+        return torch.ones_like(x)
+
+    SOURCES.append(note)
+    try:
+        yield asked
+    finally:
+        SOURCES.pop()
