@@ -42,6 +42,8 @@ class A2CConfig(ActorCriticConfig):
 class A2CAlgorithm(ActorCriticAlgorithm[A2CConfig]):
     """A2C: one policy-gradient step on each rollout."""
 
+    why_not_stacked = None
+
     def build_optimizer(self, groups: list[Group]) -> Optimizer:
         c = self.config
         if not c.use_rms_prop:

@@ -29,6 +29,7 @@ class APPOConfig(PPOConfig, VTraceConfig):
 class APPOAlgorithm(PPOAlgorithm):
     """APPO: PPO's clipped improvement near a target network, on rollouts of older policies that V-trace corrects."""
 
+    why_not_stacked = "learns from rollouts of older policies, which samplers collect meanwhile"
     corrects_lag = True
     config: APPOConfig  # pyrefly: ignore (narrower than the base, and never reassigned)
     num_rollouts: Tensor

@@ -69,6 +69,7 @@ class IMPALAConfig(A2CConfig, VTraceConfig):
 class IMPALAAlgorithm(A2CAlgorithm):
     """IMPALA: A2C on rollouts of older policies, which V-trace weights by the present probability of their actions."""
 
+    why_not_stacked = "learns from rollouts of older policies, which samplers collect meanwhile"
     corrects_lag = True
     config: IMPALAConfig  # pyrefly: ignore (narrower than the base, and never reassigned)
 

@@ -96,6 +96,8 @@ class PPOConfig(ActorCriticConfig):
 class PPOAlgorithm(ActorCriticAlgorithm[PPOConfig]):
     """PPO: several epochs of clipped policy improvement on each rollout."""
 
+    why_not_stacked = None
+
     def __init__(self, config: PPOConfig, spec: Spec) -> None:
         super().__init__(config, spec)
         self.clip_range = Scheduled(config.clip_range)

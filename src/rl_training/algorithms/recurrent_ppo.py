@@ -37,6 +37,7 @@ class RecurrentPPOConfig(PPOConfig):
 class RecurrentPPOAlgorithm(PPOAlgorithm):
     """PPO with a recurrent policy and critic, on pieces of episodes: rows of a batch are [time, sequence]."""
 
+    why_not_stacked = "cuts its rollouts into sequences, whose lengths differ between members"
     why_not_shared = "its batches hold whole pieces of episodes, of which every process has another number"
     config: RecurrentPPOConfig  # pyrefly: ignore (narrower than the base, and never reassigned)
     policy: RecurrentPolicy  # pyrefly: ignore (likewise)

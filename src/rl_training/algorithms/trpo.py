@@ -36,6 +36,8 @@ class TRPOConfig(OnPolicyConfig):
 class TRPOAlgorithm(OnPolicyAlgorithm[TRPOConfig]):
     """TRPO: one natural-gradient step of the policy per rollout within the trust region, then value epochs."""
 
+    why_not_stacked = "searches for the length of its steps by tries, whose number differs between members"
+
     def build_optimizers(self, policy: list[nn.Parameter], value: list[nn.Parameter]) -> None:
         self.policy_parameters = policy
         self.optimizers["value"] = Adam([(value, self.config.learning_rate)])

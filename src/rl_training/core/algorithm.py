@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypeVar
 
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from rl_training.core.arguments import refuse_settings
+from rl_training.core.members import Members, step_rows
 from rl_training.core.needs import Absent, Needs, Supply
 from rl_training.core.optimizer import Optimizer
 from rl_training.core.passes import Pass
@@ -63,7 +65,9 @@ class Algorithm(nn.Module, ABC, Generic[ConfigT, BatchT]):
     corrects_lag: ClassVar[bool] = False  # True: it learns from rollouts of an older policy as from its own
     why_not_shared: ClassVar[str | None] = None  # what keeps a batch from being shared by ranks; None: nothing does
     fixed_shapes: bool = False  # True: `prepare` is recorded as a CUDA graph, so shapes must not depend on values
+    why_not_stacked: ClassVar[str | None] = "has not been tried as part of a stack"  # of members; None: it can be
     ranks: Ranks = ALONE  # those that take this update together, each with its share of the batch
+    stack: Members | None = None  # several of it as one: tensors and batches have a first dimension for them; None: one
     policy: Policy
     stop: Tensor  # sticky within an iteration: the remaining updates leave everything as it is
     failed: Tensor  # sticky for good: a loss or gradient was not finite
@@ -126,14 +130,16 @@ class Algorithm(nn.Module, ABC, Generic[ConfigT, BatchT]):
 
     def minimize(self, loss_fn: Callable[[BatchT], Loss], batch: BatchT, name: str) -> Step:
         """Steps optimizer `name` on `loss_fn(batch)` unless `self.stop` is True or a gradient is not finite."""
-        optimizer = self.optimizer(name)
-        loss = loss_fn(batch)
-        grads = torch.autograd.grad(loss.value, optimizer.targets, allow_unused=True, materialize_grads=True)
+        optimizer, stack = self.optimizer(name), self.stack
+        loss = loss_fn(batch) if stack is None else stack.each(loss_fn, batch)
+        value = loss.value if stack is None else loss.value.sum()  # of which each has the gradient of its own
+        grads = torch.autograd.grad(value, optimizer.targets, allow_unused=True, materialize_grads=True)
         grads, metrics = self.reduce_gradients(grads, loss.metrics, batch.weight)
         wants_stop = self.wants_stop(metrics)
         if wants_stop is not None:
             self.stop.logical_or_(wants_stop)
-        finite = optimizer.step(grads, enabled=~self.stop)
+        step = optimizer.step if stack is None else partial(step_rows, optimizer)
+        finite = step(grads, enabled=~self.stop)
         infinite = ~finite
         self.failed.logical_or_(infinite)
         self.stop.logical_or_(infinite)

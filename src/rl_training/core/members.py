@@ -1,0 +1,95 @@
+"""Members of a stack: several algorithms of one kind as one, each tensor of which has a first dimension for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from rl_training.core.optimizer import Optimizer
+
+ModuleT = TypeVar("ModuleT", bound=nn.Module)
+Slot = tuple[dict[str, Any], str]  # of a module's parameters or buffers, and a name in it
+
+
+class Members:
+    """The members of a stacked module, whose code, written for one of them, runs for all of them at once."""
+
+    def __init__(self, module: nn.Module, number: int) -> None:
+        self.number = number
+        self.slots = [slot for owner, slot in slots(module) if not isinstance(owner, Optimizer)]
+        self.tensors = [held[name] for held, name in self.slots]
+
+    def each(self, function: Callable, *arguments: Any) -> Any:
+        """Returns the results of `function` for every member, [member, ...], with the member's parameters and buffers.
+
+        `arguments` are trees of tensors [member, ...]. The function must not change what the module holds.
+        """
+        return torch.vmap(lambda tensors, mine: self.one(function, tensors, mine))(self.tensors, arguments)
+
+    def one(self, function: Callable, tensors: Sequence[Tensor], arguments: Sequence) -> Any:
+        for (held, name), tensor in zip(self.slots, tensors, strict=True):
+            held[name] = tensor
+        try:
+            return function(*arguments)
+        finally:
+            for (held, name), stacked in zip(self.slots, self.tensors, strict=True):
+                held[name] = stacked
+
+
+def slots(module: nn.Module) -> Iterator[tuple[nn.Module, Slot]]:
+    """Yields every parameter and buffer of a module once, with the module that owns it."""
+    seen: set[int] = set()
+    for owner in module.modules():
+        for held in (owner._parameters, owner._buffers):
+            for name, tensor in held.items():
+                if tensor is not None and id(tensor) not in seen:
+                    seen.add(id(tensor))
+                    yield owner, (held, name)
+
+
+def stack(modules: Sequence[ModuleT]) -> ModuleT:
+    """Returns a copy of the first module with the tensors of all, [member, ...], of which their own become views.
+
+    What changes in the stack changes in its members, and the other way round. Counts of optimizers are [member, 1].
+    """
+    whole = deepcopy(modules[0])
+    for (owner, (held, name)), *theirs in zip(slots(whole), *map(slots, modules), strict=True):
+        parts = [part[other] for _, (part, other) in theirs]
+        rows = torch.stack([part.detach() for part in parts])
+        for part, row in zip(parts, rows, strict=True):
+            part.data = row
+        held[name].data = rows.unsqueeze(1) if isinstance(owner, Optimizer) and rows.ndim == 1 else rows
+    return whole
+
+
+def take_out(module: nn.Module) -> None:
+    """Gives the parameters and buffers of a member memory of their own, with the numbers that they have."""
+    for _, (held, name) in slots(module):
+        held[name].data = held[name].detach().clone()
+
+
+@torch.no_grad()
+def step_rows(optimizer: Optimizer, grads: Sequence[Tensor], enabled: Tensor) -> Tensor:
+    """Does for every member of a stack what `Optimizer.step` does for one, with a row of its own for each.
+
+    `grads` and `enabled` have a first dimension for the members; so has the result, which says whose are finite.
+    """
+    grad = torch.cat([g.flatten(1) for g in grads], 1)
+    norm = grad.norm(dim=1, keepdim=True)
+    finite = norm.isfinite()
+    if optimizer.max_grad_norm is not None:
+        grad = grad * (optimizer.max_grad_norm / (norm + 1e-6)).clamp(max=1.0)
+    enabled = enabled.unsqueeze(1) & finite
+    rates = [rate().unsqueeze(1) for rate in optimizer.learning_rates]
+    if len(rates) > 1:
+        rates = [rate.expand(-1, size) for rate, size in zip(rates, optimizer.group_sizes, strict=True)]
+    step = torch.where(enabled, torch.cat(rates, 1) * optimizer.direction(grad, enabled), 0.0)
+    parts = [
+        part.view_as(target) for part, target in zip(step.split(optimizer.sizes, 1), optimizer.targets, strict=True)
+    ]
+    torch._foreach_sub_(optimizer.targets, parts)
+    return finite.squeeze(1)
