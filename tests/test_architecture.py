@@ -84,6 +84,7 @@ SURVIVED = {"experiment/trackers/in_background.py": 2}  # file -> errors of othe
 LOOPS = {  # file -> number of `while`
     "runtime/trainer.py": 1,  # the training loop
     "runtime/native_collector.py": 1,  # blocks of one collection
+    "runtime/taking_turns.py": 1,  # one turn of every member of a stack after the other
     "distributed/torch_ranks.py": 1,  # waiting for the first rank
     "functional/returns.py": 1,  # pointer doubling
 }

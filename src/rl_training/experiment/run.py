@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 
@@ -16,6 +16,8 @@ from rl_training.experiment.run_callbacks import Evaluation, build_callbacks
 from rl_training.experiment.run_directory import RunDirectory
 from rl_training.runtime import Callback, Trainer
 from rl_training.runtime.progress import UNITS
+from rl_training.runtime.taking_turns import last
+from rl_training.runtime.torch_context import plain_torch
 
 
 @dataclass(frozen=True)
@@ -60,17 +62,24 @@ class Run:
     snapshot: Callable[[], Checkpoint]
     origins: list[dict]  # checkpoints whose weights it began with
     resume: str  # what a resumed run can promise
+    alone: bool = True  # False: others in this process train with it, and signals are for all of them
 
     def train(self, stop_at: int, callbacks: list[Callback], *, shown: bool) -> TrainResult:
         """Trains until updates from data alone and env steps together are `stop_at`, and returns the result.
 
         With a directory, locks it and writes logs, checkpoints, result and curve there; `shown` adds a progress bar.
         """
+        with plain_torch(), self.trainer.settings():
+            return last(self.turns(stop_at, callbacks, shown=shown))
+
+    def turns(self, stop_at: int, callbacks: list[Callback], *, shown: bool) -> Generator[None, None, TrainResult]:
+        """Trains as `train` does, within the trainer's settings, and yields before every turn of the loop."""
         with self.directory.locked() if self.directory else nullcontext():
             self.begin_files()
             since, result = (self.trainer.progress.timesteps, self.trainer.progress.wall_time), None
             try:
-                reason = self.trainer.run(stop_at, build_callbacks(self, callbacks, stop_at if shown else None))
+                called = build_callbacks(self, callbacks, stop_at if shown else None)
+                reason = yield from self.trainer.turns(stop_at, called)
                 result = self.summary(reason, since)
             finally:
                 self.end_files(result)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -25,6 +25,7 @@ from rl_training.runtime.overlap import Overlap
 from rl_training.runtime.phases import Phase, PhasePosition, Plan
 from rl_training.runtime.progress import Progress, Unit
 from rl_training.runtime.state_tree import load_state, own_part, state_of
+from rl_training.runtime.taking_turns import last
 from rl_training.runtime.torch_context import OwnStream, plain_torch, threads_and_precision
 from rl_training.runtime.worth_compiling import CompileMode
 
@@ -102,10 +103,15 @@ class Trainer:
         Returns the reason why it stopped: "budget" at `stop_at`, else that of `request_stop`. Calls the callbacks, and
         closes them at the end, also after an error.
         """
+        with plain_torch(), self.settings():
+            return last(self.turns(stop_at, callbacks))
+
+    def turns(self, stop_at: int | None, callbacks: Sequence[Callback]) -> Generator[None, None, str]:
+        """Trains as `run` does, within `settings`; yields before every turn, so that several trainers can take turns."""
         stop_at = self.plan.horizon if stop_at is None else stop_at
         self.callbacks, self.stop_reason, self.pending = tuple(callbacks), None, None
         self.told_at = self.progress.timesteps
-        with plain_torch(), self.session():
+        with self.clock():
             try:
                 if self.overlap is not None:
                     self.overlap.take_copy()
@@ -113,6 +119,7 @@ class Trainer:
                 self.tell("on_start")
                 self.synchronize()
                 while self.stop_reason is None and self.progress.timesteps < stop_at:
+                    yield
                     self.advance(stop_at)
                 if self.told_at < self.progress.timesteps:  # several ranks wait for events with it
                     self.tell_episodes()
@@ -301,17 +308,28 @@ class Trainer:
 
     @contextmanager
     def session(self) -> Iterator[None]:
+        """Installs the run's settings in the block, and counts its time."""
+        with self.settings(), self.clock():
+            yield
+
+    @contextmanager
+    def settings(self) -> Iterator[None]:
         """Installs the run's threads, precision and random numbers in the block, and restores the caller's."""
         with (
             threads_and_precision(self.threads, tf32=self.execution.precision == "tf32"),
             self.random.used(self.device),
         ):
-            self.running, self.started = True, time.perf_counter()
-            self.journal.mark = (self.started, self.progress.timesteps)
-            try:
-                yield
-            finally:
-                self.progress.wall_time, self.running = self.elapsed(), False
+            yield
+
+    @contextmanager
+    def clock(self) -> Iterator[None]:
+        """Counts the time in the block as the run's."""
+        self.running, self.started = True, time.perf_counter()
+        self.journal.mark = (self.started, self.progress.timesteps)
+        try:
+            yield
+        finally:
+            self.progress.wall_time, self.running = self.elapsed(), False
 
     def state_dict(self) -> dict:
         self.tell_log()  # which knows of episodes that nothing else counts

@@ -1,0 +1,47 @@
+"""Work that is done turn by turn, so that several runs can take turns in one process."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from typing import TypeVar
+
+from rl_training.runtime.finite import NonFiniteError
+
+ResultT = TypeVar("ResultT")
+
+
+def last(turns: Generator[None, None, ResultT]) -> ResultT:
+    """Takes all turns one after the other, and returns the result."""
+    results: list[ResultT] = []
+
+    def keep() -> Generator[None, None, None]:
+        results.append((yield from turns))
+
+    deque(keep(), maxlen=0)
+    return results[0]
+
+
+def take_turns(members: Sequence[Generator[None, None, ResultT]], ended: Callable[[int], None]) -> list[ResultT]:
+    """Takes a turn of each member, then the next of each, and so on until all have ended; returns their results.
+
+    Calls `ended` with the index of each member that does. If a member's numbers are not finite, the others go on; then
+    the first such error is raised.
+    """
+    results: dict[int, ResultT] = {}
+    going, errors = dict(enumerate(members)), list[NonFiniteError]()
+    while going:
+        for index, turns in list(going.items()):
+            try:
+                next(turns)
+            except StopIteration as end:
+                results[index] = end.value
+            except NonFiniteError as error:
+                errors.append(error)
+            else:
+                continue
+            del going[index]
+            ended(index)
+    if errors:
+        raise errors[0]
+    return [results[index] for index in range(len(members))]
