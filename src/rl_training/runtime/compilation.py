@@ -160,11 +160,29 @@ def compiler_options(device: torch.device) -> dict[str, Any]:
         options["post_grad_custom_post_pass"] = DrawsInOrder()
     if device.type == "cpu":
         options["cpp_wrapper"] = True
+        options["guard_filter_fn"] = portable_guards
     else:
         options["loop_ordering_after_fusion"] = False  # torch 2.11 fails on SAC's update with it
         options["combo_kernels"] = True  # small kernels that do not wait for each other become one
         options["force_pointwise_cat"] = True  # gradients are put in a row by one kernel, not by one for each
     return options
+
+
+def portable_guards(guards: Sequence[Any]) -> list[bool]:
+    """Returns which checks of compiled code are kept: not those of `vmap` that code compiled ahead of time cannot have.
+
+    They look whether functions are still the same objects, and whether torch was taught a new kind of tree.
+    """
+    refused = {
+        "CLASS_MATCH",
+        "CLOSURE_MATCH",
+        "DICT_VERSION",
+        "FUNCTION_MATCH",
+        "ID_MATCH",
+        "MODULE_MATCH",
+        "NN_MODULE",
+    }
+    return [refused.isdisjoint((guard.guard_type, *guard.derived_guard_types)) for guard in guards]
 
 
 class OrEager:

@@ -114,7 +114,7 @@ class Executor:
                 step = self.step_for(due(a_pass, number := number + 1), a_pass)
                 yield step(storage, draw.to(self.experience.device))
             # Target KL reached, or a number not finite: the rest would change nothing.
-            if self.experience.on_policy and self.algorithm.stop:
+            if self.experience.on_policy and self.algorithm.stop.all():
                 break
 
     def step_for(self, methods: Methods, a_pass: Pass) -> UpdateStep:
@@ -263,7 +263,8 @@ class WholeIteration(Executor):
             groups.setdefault(tuple(one), []).extend(one.values())
         groups.pop((), None)
         self.names[methods] = list(groups)
-        return torch.cat([torch.stack(values).view(-1, len(names)).mean(0) for names, values in groups.items()])
+        stacked = {names: torch.stack(values) for names, values in groups.items()}  # [update * metric, ...]
+        return torch.cat([values.unflatten(0, (-1, len(names))).mean(0) for names, values in stacked.items()])
 
     def carry(self) -> tuple:
         return self.collector.carry(), self.experience.carry()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from rl_training.runtime.compilation import compile_graph
 from rl_training.runtime.cuda_graph import CudaGraph
 from rl_training.runtime.worth_compiling import CompileMode
 
+Draws = Any  # the random numbers of a block, [time, ...]; of a stack, the policies' besides the environments'
 Block = tuple[tuple, tuple[Transition, EpisodeColumns]]  # what the next block goes on from, and the steps
 BLOCK = 8  # steps in one compiled call: fewer calls, longer compilation
 
@@ -64,14 +65,18 @@ class NativeCollector(LocalCollector):
         env, parts = self.env, []
         while num_steps > 0:
             size = self.block_size if num_steps >= self.block_size else 1
-            uniform = torch.stack([env.draw() for _ in range(size)])
+            uniform = self.draw(size)
             carry = (env.state, env.elapsed, self.memory, self.first)
             (env.state, env.elapsed, self.memory, self.first), steps = run(policy, carry, uniform)
             parts.append(steps)
             num_steps -= size
         return tree_map(lambda *chunks: torch.cat(chunks), *parts)
 
-    def recorded_block(self, policy: Policy, carry: tuple, uniform: Tensor) -> Block:
+    def draw(self, size: int) -> Draws:
+        """Draws the environments' random numbers of `size` steps, [time, ...]."""
+        return torch.stack([self.env.draw() for _ in range(size)])
+
+    def recorded_block(self, policy: Policy, carry: tuple, uniform: Draws) -> Block:
         """Takes steps as `block` does by replaying a CUDA graph; eagerly if there are few or actions are random."""
         if len(uniform) < self.block_size or isinstance(policy, UniformPolicy):
             return self.block(policy, carry, uniform)
@@ -79,7 +84,7 @@ class NativeCollector(LocalCollector):
             self.recordings[policy] = CudaGraph(partial(self.run_block, policy))
         return self.recordings[policy](carry, uniform)
 
-    def block(self, policy: Policy, carry: tuple, uniform: Tensor) -> Block:
+    def block(self, policy: Policy, carry: tuple, uniform: Draws) -> Block:
         """Takes one step per row of the random numbers `uniform` [time, ...]; returns the new carry and the steps.
 
         The carry is (environment state, elapsed steps, policy memory, mask of episodes that begin); the steps are a
