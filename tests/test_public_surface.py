@@ -21,7 +21,7 @@ SURFACE = {
         DQN Dataset DiscreteBCQ DiscreteCQL DiscreteIQL DiscreteSAC DoubleDQN DuelingDQN EvalResult IMPALA IQL IQN
         NStepDQN NoisyDQN NonFiniteError PPO PQN PrioritizedDQN QRDQN REDQ RLPD RainbowDQN ReBRAC RecurrentPPO
         RecordVideo RunComparison RunConfig RunRecord SAC TD3 TD3BC TQC TRPO TrainResult compare_runs load make_data
-        make_data_like remove_runs runs tune write_hub_card write_report A2CConfig APPOConfig
+        make_data_like remove_runs runs stacked Stacked tune write_hub_card write_report A2CConfig APPOConfig
         AWACConfig
         BCConfig BCQConfig BEARConfig C51Config CQLConfig CalQLConfig CrossQConfig DDPGConfig DQNConfig
         DiscreteBCQConfig DiscreteCQLConfig DiscreteIQLConfig DiscreteSACConfig DoubleDQNConfig DuelingDQNConfig
@@ -86,8 +86,8 @@ SURFACE = {
     "rl_training.export": "About Exported FORMATS check_exported check_target export_policy",
     "rl_training.api": """A2C APPO AWAC Agent BC BCQ BEAR C51 CQL CalQL CrossQ DDPG DQN DiscreteBCQ DiscreteCQL
         DiscreteIQL DiscreteSAC DoubleDQN DuelingDQN IMPALA IQL IQN NStepDQN NoisyDQN PPO PQN PrioritizedDQN QRDQN REDQ
-        RLPD RainbowDQN ReBRAC RecurrentPPO SAC TD3 TD3BC TQC TRPO TrainResult load make_data make_data_like
-        IPPO IndependentQ MAPPO QMIX RecurrentIPPO RecurrentMAPPO VDN write_hub_card""",
+        RLPD RainbowDQN ReBRAC RecurrentPPO SAC TD3 TD3BC TQC Stacked TRPO TrainResult load make_data make_data_like
+        stacked IPPO IndependentQ MAPPO QMIX RecurrentIPPO RecurrentMAPPO VDN write_hub_card""",
     "rl_training.bench": """LEARNING LEARNING_SUITES LearningCell OptionCell SPEED SPEED_SUITES SpeedCell""",
     "rl_training.tuning": "TuneResult tune",
     "rl_training.cli": "main",

@@ -20,6 +20,7 @@ from rl_training.experiment import RecordVideo as RecordVideo
 from rl_training.experiment import RunComparison as RunComparison
 from rl_training.config import RunConfig as RunConfig
 from rl_training.experiment import RunRecord as RunRecord
+from rl_training.api import Stacked as Stacked
 from rl_training.api import TrainResult as TrainResult
 from rl_training.experiment import compare_runs as compare_runs
 from rl_training.api.sb3 import import_sb3 as import_sb3
@@ -28,6 +29,7 @@ from rl_training.api import make_data as make_data
 from rl_training.api import make_data_like as make_data_like
 from rl_training.experiment import remove_runs as remove_runs
 from rl_training.experiment import runs as runs
+from rl_training.api import stacked as stacked
 from rl_training.tuning import tune as tune
 from rl_training.api import write_hub_card as write_hub_card
 from rl_training.experiment import write_report as write_report
@@ -214,6 +216,7 @@ __all__ = [
     "RunRecord",
     "SAC",
     "SACConfig",
+    "Stacked",
     "TD3",
     "TD3BC",
     "TD3BCConfig",
@@ -232,6 +235,7 @@ __all__ = [
     "make_data_like",
     "remove_runs",
     "runs",
+    "stacked",
     "tune",
     "write_hub_card",
     "write_report",

@@ -33,11 +33,12 @@ log = logging.getLogger(__name__)
 
 
 @plain_torch()
-def build_run(agent: Agent, config: RunConfig | None = None) -> Run:
+def build_run(agent: Agent, config: RunConfig | None = None, *, alone: bool = True) -> Run:
     """Returns the run that trains an agent by `config` (None: its own), and opens its run directory if it has one.
 
     Sets `agent.config`. The first call fixes device and threads, opens data and environments, and builds the trainer;
-    later ones give the trainer a new budget.
+    later ones give the trainer a new budget. A run that does not train `alone` leaves the choice of compiled code to
+    the stack that it is a member of.
     """
     config = config or agent.config
     agent.config = config if agent.trainer else resolve(config, agent.algorithm, agent.ranks)
@@ -45,7 +46,8 @@ def build_run(agent: Agent, config: RunConfig | None = None) -> Run:
         agent.trainer, agent.state = first_trainer(agent), {}  # what was loaded need not stay in memory
     else:
         plan_again(agent.trainer, agent.config, training_envs(agent))
-    choose_mode(agent.trainer, agent.config)
+    if alone:
+        choose_mode(agent.trainer, agent.config)
     if agent.config.training.device == "cpu" and picture_keys(agent.spec.obs):
         keep_freed_memory()
     agent.ranks.exchange([])  # all have read what they go on from before the first writes to it
@@ -58,6 +60,7 @@ def build_run(agent: Agent, config: RunConfig | None = None) -> Run:
         snapshot=agent.snapshot,
         origins=agent.origins,
         resume=agent.trainer.collector.state_kind if agent.trainer.collector else "exact",
+        alone=alone,
     )
 
 

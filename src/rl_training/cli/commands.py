@@ -34,6 +34,8 @@ def train(options: argparse.Namespace) -> int:
     overrides = [*options.overrides, *(f"{path}={value}" for path, value in flags.items() if value is not None)]
     check_given_once(overrides + (["training.seed"] if options.seeds is not None else []))
     values = load_config_values(options.config, overrides)
+    if options.seeds is None and options.stacked:
+        raise ConfigError("--stacked trains several seeds as one program: name them, e.g. --seeds 0..7")
     if options.seeds is None:
         return train_one(plan(values, options.run_dir), options)
     from rl_training.cli.seeds import train_seeds  # imports statistics, which one run does not need

@@ -95,7 +95,8 @@ def add_training(commands: argparse._SubParsersAction) -> None:
     train.add_argument("--run-dir", help="where to write (default: runs/<algorithm>/<env>/<time>-seed<k>)")
     seeds = train.add_mutually_exclusive_group()
     seeds.add_argument("--seed", type=int, help="training.seed")
-    seeds.add_argument("--seeds", help="several runs, e.g. 1,2,3; prints mean, IQM and interval over seeds")
+    seeds.add_argument("--seeds", help="several runs, e.g. 1,2,3 or 0..63; prints mean, IQM and interval over seeds")
+    train.add_argument("--stacked", action="store_true", help="train all --seeds as one program instead of in turn")
     train.add_argument("--total-timesteps", type=number, help="training.total_timesteps, in env steps")
     train.add_argument("--total-updates", type=number, help="training.total_updates, from the dataset alone")
     train.add_argument(

@@ -8,7 +8,7 @@ import re
 import shlex
 from pathlib import Path
 
-from rl_training.api import Agent
+from rl_training.api import Agent, Stacked
 from rl_training.api.restoring import with_changes
 from rl_training.cli.one_run import plan, report, sampling_of, tracking_of, train_to_end
 from rl_training.config import ConfigError, RunConfig
@@ -27,9 +27,10 @@ SIGNALS = ("SIGINT", "SIGTERM")
 
 def parse_seeds(text: str) -> list[int]:
     try:
-        seeds = [int(part) for part in text.split(",")]
+        ranges = [[int(end) for end in part.split("..")] for part in text.split(",")]
+        seeds = [seed for first, *last in ranges for seed in range(first, (last or [first])[-1] + 1)]
     except ValueError as error:
-        raise ConfigError(f"--seeds {text!r} must be whole numbers separated by commas, e.g. 1,2,3") from error
+        raise ConfigError(f"--seeds {text!r} must be whole numbers separated by commas, or 0..63") from error
     if len(set(seeds)) < len(seeds):
         raise ConfigError(f"--seeds {text!r} names a seed twice: give each once")
     return seeds
@@ -56,6 +57,8 @@ def train_seeds(values: dict, options: argparse.Namespace) -> int:
         whole.mkdir(parents=True, exist_ok=True)
         planned = read_planned(whole) | {config.training.seed: config.to_mapping() for config, _ in plans}
         write_atomically(whole / PLANNED, json.dumps(planned, indent=2))
+    if options.stacked:
+        return train_stacked(plans, options, whole)
     scores = []
     for config, run_dir in plans:
         agent = Agent(config, run_dir=run_dir)
@@ -67,6 +70,24 @@ def train_seeds(values: dict, options: argparse.Namespace) -> int:
             say_what_is_missing(seeds[len(scores) :], whole)
             return 0
     summarise({config.training.seed: run_dir for config, run_dir in plans}, scores, whole)
+    return 0
+
+
+def train_stacked(plans: list[tuple[RunConfig, Path]], options: argparse.Namespace, whole: Path | None) -> int:
+    """Trains the planned runs of all seeds as one program, and prints a summary; returns the exit code 0."""
+    together = Stacked([Agent(config, run_dir=run_dir) for config, run_dir in plans])
+    try:
+        results = together.learn(stop_at=options.stop_at, progress=not options.quiet)
+    finally:
+        together.close()
+    for result, (_, run_dir) in zip(results, plans, strict=True):
+        print(f"seed {result.seed}: {result.status}, {run_dir}")
+    if results[0].reason in SIGNALS:
+        report(results[0], together.agents[0], whole)
+        return 0
+    summarise(
+        {config.training.seed: run_dir for config, run_dir in plans}, [one.eval_mean_return for one in results], whole
+    )
     return 0
 
 

@@ -153,5 +153,6 @@ def build_callbacks(run: Run, given: list[Callback], progress_to: int | None) ->
     if directory:
         checkpoints = Checkpointing(config.checkpoint.interval, save_step, lambda: directory.save_best(run.snapshot()))
         trackers = begin_tracking(config, directory.path, run.trainer.progress.timesteps)
-        callbacks += [JsonLines(directory.path), *trackers, checkpoints, StopOnSignal()]
+        signals = [StopOnSignal()] if run.alone else []
+        callbacks += [JsonLines(directory.path), *trackers, checkpoints, *signals]
     return callbacks + ([ProgressBar(progress_to)] if progress_to is not None else [])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FrameType
 
 from rl_training.runtime import Callback, Trainer
@@ -46,3 +46,16 @@ class NoSignals(OnSignal):
 
     The first process gets them too, and stops all.
     """
+
+
+class StopTogether(OnSignal):
+    """Ends several runs of this process with checkpoints on SIGINT or SIGTERM; a second SIGINT interrupts at once."""
+
+    def __init__(self, trainers: Sequence[Trainer]) -> None:
+        super().__init__()
+        self.trainers = trainers
+
+    def handle(self, trainer: Trainer, number: int) -> None:
+        for one in self.trainers:
+            one.request_stop(signal.Signals(number).name)
+        signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,0 +1,136 @@
+"""Stacked seeds: several agents of one method that train as one program, each with a run of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from rl_training.api.agent import Agent
+from rl_training.api.build import expected_work
+from rl_training.api.training import build_run, check_idle, pause_at, with_budget
+from rl_training.config import ConfigError
+from rl_training.config.parsing import parse_flag, parse_path
+from rl_training.envs import NativeEnv
+from rl_training.experiment.run import TrainResult
+from rl_training.experiment.signals import StopTogether
+from rl_training.runtime import resolve_compile
+from rl_training.runtime.stack import Stack
+from rl_training.runtime.taking_turns import take_turns
+from rl_training.runtime.torch_context import one_thread, plain_torch, threads_and_precision
+
+
+class Stacked:
+    """Several agents of one method, which `learn` trains as one program.
+
+    Each has its own networks, environments, random numbers, results and files, as if it were trained alone: take
+    `agents[3]`, and evaluate, save or train it.
+    """
+
+    def __init__(self, agents: Sequence[Agent]) -> None:
+        """Raises ConfigError if the agents cannot be stacked, or differ in anything but seed and run directory."""
+        self.agents = list(agents)
+        if not self.agents:
+            raise ConfigError("a stack has no members: give at least one seed")
+        for agent in self.agents:
+            reason = why_not_stacked(agent)
+            if reason is not None:
+                raise ConfigError(reason)
+        check_alike(self.agents)
+
+    @one_thread()
+    @plain_torch()
+    def learn(
+        self, total_timesteps: int | None = None, *, stop_at: int | None = None, progress: bool = True
+    ) -> list[TrainResult]:
+        """Trains every agent for `total_timesteps` further env steps, or for what is left of the config's budget.
+
+        Returns their results in the order of `agents`. `stop_at` pauses all at that env step. If a member fails, the
+        others go on to their end; then its error is raised.
+        """
+        for agent in self.agents:
+            check_idle(agent.trainer, "learn")
+        shown = parse_flag(progress, "progress")
+        if len({agent.progress.timesteps for agent in self.agents}) > 1:
+            raise ConfigError(
+                "the members of a stack stand at different steps: train those behind alone up to the others"
+            )
+        configs = [with_budget(agent.config, agent.progress, total_timesteps, None) for agent in self.agents]
+        runs = [build_run(agent, config, alone=False) for agent, config in zip(self.agents, configs, strict=True)]
+        stop = pause_at(stop_at, configs[0], self.agents[0].progress)
+        trainers, training = [run.trainer for run in runs], runs[0].config.training
+        work = expected_work(runs[0].config, runs[0].trainer.algorithm)
+        mode = resolve_compile(training.compile, work._replace(rows=work.rows * len(runs)), training.device)
+        with threads_and_precision(training.threads or 1, tf32=training.precision == "tf32"), ExitStack() as cleanup:
+            stack = Stack(trainers, mode)
+            cleanup.callback(stack.release_all)
+            if any(run.recorded for run in runs):
+                signals = StopTogether(trainers)
+                signals.on_start(trainers[0])
+                cleanup.callback(signals.close)
+            members = [run.turns(stop, [], shown=shown and run is runs[0]) for run in runs]
+            return take_turns(members, stack.release)
+
+    def close(self) -> None:
+        """Closes the environments of all agents."""
+        for agent in self.agents:
+            agent.close()
+
+
+def stacked(
+    kind: type[Agent], *given: object, seeds: Iterable[int], run_dir: str | Path | None = None, **settings: object
+) -> Stacked:
+    """Builds an agent for each seed, which train as one program: `stacked(PPO, "CartPole-v1", seeds=range(64), ...)`.
+
+    Further arguments are those of the class. With `run_dir`, every run is recorded in a folder of it, such as `seed7`.
+    Raises ConfigError if such runs cannot be stacked, with the reason.
+    """
+    whole = parse_path(run_dir, "run_dir") if run_dir is not None else None
+    agents = [
+        kind(*given, seed=seed, run_dir=whole and whole / f"seed{seed}", **settings)  # pyrefly: ignore
+        for seed in dict.fromkeys(seeds)
+    ]
+    return Stacked(agents)
+
+
+def why_not_stacked(agent: Agent) -> str | None:
+    """Returns the reason why an agent cannot be a member of a stack, with what to do instead; None if it can."""
+    config, algorithm = agent.config, agent.algorithm
+    kind = type(algorithm).__name__.removesuffix("Algorithm")
+    reasons = {
+        f"{kind} {algorithm.why_not_stacked}": algorithm.why_not_stacked is not None,
+        f"env.id={config.env.id!r} is stepped on the host, and a stack needs tensor code": type(agent.env)
+        is not NativeEnv,
+        "algorithm.normalize_observation=true keeps running statistics, which a stack does not move": algorithm.observes,
+        "experience.normalize_reward=true keeps running statistics, which a stack does not move": getattr(
+            config.experience, "normalize_reward", False
+        ),
+        "algorithm.random_shift draws inside of losses, which a stack does not do": getattr(
+            config.algorithm, "random_shift", 0
+        ),
+        "sampling.workers steps the environments in other processes": config.sampling.uses_samplers,
+        "phases change what a run learns from": bool(config.phases) or agent.dataset is not None,
+        "several ranks share the run": agent.ranks.number > 1,
+    }
+    reason = next((reason for reason, applies in reasons.items() if applies), None)
+    return None if reason is None else f"{reason}: train the seeds one after the other, without a stack"
+
+
+def check_alike(agents: Sequence[Agent]) -> None:
+    """Raises ConfigError, which names a setting, if agents differ in more than their seeds."""
+    first, *others = [settings_by_path(agent.config.replace("training", seed=0).to_mapping()) for agent in agents]
+    for other, agent in zip(others, agents[1:], strict=True):
+        for path in first.keys() | other.keys():
+            if first.get(path) != other.get(path):
+                raise ConfigError(
+                    f"{path} is {first.get(path)!r} for one member of the stack and {other.get(path)!r} for another (seed "
+                    f"{agent.config.training.seed}): members differ in their seeds only"
+                )
+
+
+def settings_by_path(values: dict, prefix: str = "") -> dict[str, object]:
+    """Returns the settings of a config's data as one dict, such as {"env.id": "CartPole-v1"}."""
+    found: dict[str, object] = {}
+    for name, value in values.items():
+        found |= settings_by_path(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+    return found
