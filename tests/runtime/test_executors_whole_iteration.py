@@ -24,6 +24,10 @@ CASES = {
     "PrioritizedDQN": ("CartPole-v1", TARGETS | {"n_steps": 3}),
     "SAC": ("Pendulum-v1", ROUNDED | {"train_freq": 4, "gradient_steps": 2}),
     "TD3": ("Pendulum-v1", ROUNDED | {"train_freq": 4, "gradient_steps": 3}),
+    "IPPO": ("mpe/simple_spread", ROLLOUT),
+    "MAPPO": ("mpe/simple_speaker_listener", ROLLOUT | {"normalize_observation": True}),
+    "IndependentQ": ("mpe/simple_spread", TARGETS),
+    "QMIX": ("matrix/two_step", TARGETS),
     "DQN in hindsight": ("BitFlip-v0", TARGETS | BITS),
     "PrioritizedDQN in hindsight": ("BitFlip-v0", TARGETS | BITS | {"n_steps": 3}),
     "SAC in hindsight": (
