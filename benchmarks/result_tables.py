@@ -20,6 +20,7 @@ PEER_NAMES = {
     "tianshou": "Tianshou",
     "torchrl": "TorchRL",
     "benchmarl": "BenchMARL",
+    "jaxmarl": "JaxMARL",
     "d3rlpy": "d3rlpy",
 }
 

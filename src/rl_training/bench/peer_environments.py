@@ -20,6 +20,7 @@ PEERS: dict[str, tuple[str, ...]] = {  # what is installed beside torch and the 
     "tianshou": ("tianshou==2.0.1",),
     "torchrl": ("torchrl==0.14.1",),
     "benchmarl": ("benchmarl==1.5.2", "vmas==1.5.2"),
+    "jaxmarl": ("jaxmarl[algs]==0.2.0",),  # and a checkout, whose example is measured
     "d3rlpy": ("d3rlpy==2.8.1",),
 }
 # In our own versions, so that no peer is slower for an older one; gymnasium's MuJoCo needs the last two.

@@ -55,6 +55,7 @@ NATIVE = {"backend": "native"}
 # Three agents; steps are those of the environment. In the second, epochs, minibatches and networks are BenchMARL's defaults.
 SPREAD = {"algorithm": "IPPO", "env": "mpe/simple_spread"}
 SHORT_SPREAD = SPREAD | {"n_envs": 32, "n_steps": 128, "batch_size": 1_024, "n_epochs": 4}
+SPREAD_GPU = SPREAD | {"n_envs": 4_096, "n_steps": 32, "batch_size": 32_768, "n_epochs": 4, "device": "cuda"}
 LONG_SPREAD = SPREAD | {"n_envs": 10, "n_steps": 200, "batch_size": 400, "n_epochs": 45, "net_arch": [256, 256]}
 # Short runs as users start them: both libraries' own defaults, which are the same numbers.
 LEARN = {"compile": "auto"}  # ours as it runs when nothing is asked for
@@ -142,6 +143,10 @@ SPEED: dict[str, SpeedCell | OptionCell] = {
     "dqn-pong-gpu": SpeedCell(DQN_PONG_GPU, 3_200, 8_000, LEARN | DQN_PROTOCOL | {"precision": "tf32"}),
     "ppo-minatar-breakout-gpu": SpeedCell(
         MINATAR_GPU, 10 * 131_072, 40 * 131_072, NATIVE | {"precision": "tf32"}, wanted=(1.5e6,)
+    ),
+    # As many steps to warm up as to measure: JaxMARL compiles for a number of steps.
+    "ippo-spread-gpu": SpeedCell(
+        SPREAD_GPU, 400 * 131_072, 400 * 131_072, {"precision": "tf32", "log_interval": 20 * 131_072}
     ),
     "iql-data": SpeedCell(IQL, 100, 400, threads=2),
     "td3-bc-data": SpeedCell(TD3_BC, 100, 400, threads=2),

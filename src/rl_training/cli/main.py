@@ -335,7 +335,7 @@ def add_bench(bench: argparse.ArgumentParser) -> None:
     learn.add_argument("--judge", action="store_true", help="run nothing: judge what is stored")
     for one in (speed, learn):
         one.add_argument("--cells", nargs="+", default=[], metavar="CELL", help="instead of the suite's")
-        known = "sb3,sbx,cleanrl,tianshou,torchrl,benchmarl,d3rlpy" if one is speed else "sb3"
+        known = "sb3,sbx,cleanrl,tianshou,torchrl,benchmarl,jaxmarl,d3rlpy" if one is speed else "sb3"
         one.add_argument("--peers", default="", help=f"of {known}; each is installed on first use")
         one.add_argument(
             "--peer-python", action="append", default=[], metavar="PEER=PATH", help="an interpreter that has the peer"
