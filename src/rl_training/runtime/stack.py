@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import torch
 
@@ -19,6 +20,7 @@ from rl_training.runtime.phases import Phase
 from rl_training.runtime.progress import Methods
 from rl_training.runtime.stacked_algorithm import StackedAlgorithm
 from rl_training.runtime.stacked_collector import StackedCollector
+from rl_training.runtime.stacked_numbers import HashedNumbers, MemberNumbers, OwnNumbers
 from rl_training.runtime.stacked_rollout import StackedRollout
 from rl_training.runtime.torch_context import OwnStream
 from rl_training.runtime.trainer import Trainer
@@ -42,10 +44,11 @@ class Stack:
         self.algorithm = StackedAlgorithm([trainer.algorithm for trainer in trainers])
         first = self.collectors[0]
         self.algorithm.policy.note_requests(trainers[0].algorithm.policy, first.env.dynamics.observe(first.env.state))
-        generators = [stream.generator for stream in self.streams]
-        self.collector = StackedCollector(self.collectors, self.algorithm.policy, generators)
+        rollouts = [rollout_of(trainer) for trainer in trainers]
+        numbers = self.build_numbers(rollouts)
+        self.collector = StackedCollector(self.collectors, self.algorithm.policy, numbers)
         self.collector.execute(mode)
-        self.rollout = StackedRollout([rollout_of(trainer) for trainer in trainers])
+        self.rollout = StackedRollout(rollouts, numbers)
         together = Phase(self.rollout, self.collector, phase.budget)
         execution = trainers[0].execution._replace(mode=mode)
         self.executor = Executor(self.algorithm, together, execution)
@@ -58,6 +61,17 @@ class Stack:
             trainer.execute(False)
             mine = trainer.plan.current(trainer.progress).phase
             trainer.executors[mine.executor_key] = MemberExecutor(self, index, trainer.executor(mine))
+
+    def build_numbers(self, rollouts: Sequence[Rollout]) -> MemberNumbers:
+        """Returns the source of random numbers: on the CPU as single runs draw them, on a GPU all in one go."""
+        envs, asked = [collector.env for collector in self.collectors], self.algorithm.policy.asked
+        generators = [stream.generator for stream in self.streams]
+        if self.device.type == "cpu":
+            return OwnNumbers(envs, rollouts, generators, asked)
+        numbers = HashedNumbers(envs, generators, asked)
+        for member, stream in enumerate(self.streams):
+            stream.store, stream.load_back = partial(numbers.store, member), partial(numbers.load, member)
+        return numbers
 
     def take(self, member: int) -> tuple[int, Learned]:
         """Returns how many updates a member took in its next iteration, and their metrics.
@@ -150,15 +164,21 @@ class MemberStream(OwnStream):
         self.saved = own.state(device)
         self.generator = torch.Generator(device)
         self.generator.set_state(self.saved[device.type])
+        self.store: Callable[[], None] = lambda: None  # brings the generator to where the stack stands
+        self.load_back: Callable[[], None] = lambda: None  # and the stack to where the generator stands
 
     @contextmanager
     def used(self, device: torch.device) -> Iterator[None]:
         with super().used(device):
             yield
         self.generator.set_state(self.saved[device.type])
+        self.load_back()
 
     def state(self, device: torch.device) -> dict[str, torch.Tensor]:
-        return super().state(device) if self.in_use else self.saved | {device.type: self.generator.get_state()}
+        if self.in_use:
+            return super().state(device)
+        self.store()
+        return self.saved | {device.type: self.generator.get_state()}
 
     def alone(self, device: torch.device) -> OwnStream:
         """Returns a stream that goes on from here without the stack."""

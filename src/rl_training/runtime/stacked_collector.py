@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
 
 from rl_training.core import Policy, Transition, Tree, tree_map
 from rl_training.core.noise import given
@@ -14,11 +13,12 @@ from rl_training.envs.episode_columns import EpisodeColumns
 from rl_training.runtime.compilation import compile_graph
 from rl_training.runtime.native_collector import Block, Counts, Draws, NativeCollector, count_episodes
 from rl_training.runtime.stacked_algorithm import StackedPolicy
+from rl_training.runtime.stacked_numbers import MemberNumbers
 from rl_training.runtime.worth_compiling import CompileMode
 
 
 class StackedEnv(NativeEnv):
-    """The native environments of several members as one; each draws from its own generator, as it does alone."""
+    """The native environments of several members as one."""
 
     def __init__(self, members: Sequence[NativeEnv]) -> None:
         first = members[0]
@@ -32,27 +32,27 @@ class StackedEnv(NativeEnv):
         """Returns the observations of the members' states, which it leaves as they are."""
         return self.dynamics.observe(self.state)
 
-    def draw(self) -> Tensor:
-        return torch.cat([env.draw() for env in self.members])
-
 
 class StackedCollector(NativeCollector):
     """The collectors of several members as one, with steps [time, member * env]; episodes are counted by the members."""
 
     env: StackedEnv  # pyrefly: ignore (narrower than the base, and never reassigned)
 
-    def __init__(
-        self, members: Sequence[NativeCollector], policy: StackedPolicy, generators: Sequence[torch.Generator]
-    ) -> None:
-        """Goes on from where the members stand; `generators` are those that their policies draw from."""
-        self.members, self.number, self.acting = members, len(members), generators
+    def __init__(self, members: Sequence[NativeCollector], policy: StackedPolicy, numbers: MemberNumbers) -> None:
+        """Goes on from where the members stand."""
+        self.members, self.number, self.numbers = members, len(members), numbers
+        self.drawn: Draws | None = None  # for the steps that are traced
         super().__init__(StackedEnv([member.env for member in members]), policy, seed=0)
         self.policy = policy
         self.first = torch.cat([member.first for member in members])
 
     def execute(self, mode: CompileMode) -> None:
         super().execute(mode)
-        self.run_count = compile_graph(self.count, self.device) if mode is True else self.count
+        self.run_count, self.draw_steps = self.count, self.numbers.for_steps
+        if mode is True:
+            self.run_count = compile_graph(self.count, self.device)
+            if self.device.type != "cpu":  # where generators of torch draw
+                self.draw_steps = compile_graph(self.numbers.for_steps, self.device)
 
     def counted(self) -> Counts:
         if self.counts is not None:
@@ -60,12 +60,19 @@ class StackedCollector(NativeCollector):
         theirs = [member.counted() for member in self.members]
         return Counts(*(torch.stack(each) for each in zip(*theirs, strict=True)))
 
+    @torch.no_grad()
+    def trace(self, policy: Policy, num_steps: int) -> Transition:
+        self.drawn, self.used = self.draw_steps(num_steps), 0
+        try:
+            return super().trace(policy, num_steps)
+        finally:
+            self.drawn = None
+
     def draw(self, size: int) -> Draws:
-        """Draws the random numbers of `size` steps: those of the environments, and each request of the policies."""
-        steps = [
-            [torch.stack([asked.draw(g) for g in self.acting]) for asked in self.policy.asked] for _ in range(size)
-        ]
-        return super().draw(size), tuple(torch.stack(numbers) for numbers in zip(*steps, strict=True))
+        if self.drawn is None:
+            return self.numbers.for_steps(size)
+        start, self.used = self.used, self.used + size
+        return tree_map(lambda x: x[start : start + size], self.drawn)
 
     def block(self, policy: Policy, carry: tuple, uniform: Draws) -> Block:
         env, acting = uniform

@@ -10,6 +10,7 @@ from torch import Tensor
 from rl_training.core import Algorithm, BatchT, Metrics, Pass, Transition, tree_map
 from rl_training.experience import Experience, Rollout
 from rl_training.experience.base import Prepare
+from rl_training.runtime.stacked_numbers import MemberNumbers
 
 
 class StackedRollout(Experience[BatchT, BatchT]):
@@ -17,9 +18,9 @@ class StackedRollout(Experience[BatchT, BatchT]):
 
     on_policy = True
 
-    def __init__(self, members: Sequence[Rollout]) -> None:
-        super().__init__(members[0].device, *(member.order for member in members))
-        self.members, self.number = members, len(members)
+    def __init__(self, members: Sequence[Rollout], numbers: MemberNumbers) -> None:
+        super().__init__(members[0].device)
+        self.members, self.number, self.numbers = members, len(members), numbers
         self.collected: Transition | None = None
         self.num_samples = 0  # of a member
         self.epochs: list[int] = []  # of this iteration, by member: none follows after it has stopped
@@ -47,15 +48,13 @@ class StackedRollout(Experience[BatchT, BatchT]):
         return self.members[0].num_batches(a_pass, num_samples // self.number)
 
     def draws(self, a_pass: Pass) -> Iterator[Iterator[Tensor]]:
-        orders: list[Tensor] = []
+        stopped = self.stop
         for _ in range(a_pass.rounds):
-            stopped = self.stop.tolist() if self.device.type == "cpu" else [False] * self.number
-            orders = [
-                orders[index] if stopped[index] else member.shuffled(self.num_samples)
-                for index, member in enumerate(self.members)
-            ]
-            self.epochs = [done + (not ended) for done, ended in zip(self.epochs, stopped, strict=True)]
-            yield iter(torch.stack(orders).split(a_pass.batch_size or self.num_samples, 1))
+            if self.device.type == "cpu":  # members that have stopped go on to the next iteration with what is left
+                stopped = self.stop.clone()
+                self.epochs = [done + (not ended) for done, ended in zip(self.epochs, stopped.tolist(), strict=True)]
+            order = self.numbers.orders(self.num_samples, stopped)
+            yield iter(order.split(a_pass.batch_size or self.num_samples, 1))
 
     def gather(self, storage: BatchT, draw: Tensor) -> BatchT:
         """Returns batches [member, batch] of the rows with each member's indices `draw`, [member, batch]."""

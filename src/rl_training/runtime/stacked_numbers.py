@@ -1,0 +1,115 @@
+"""Random numbers of the members of a stack, each from a generator of its own."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from rl_training.core.noise import Asked
+from rl_training.envs import NativeEnv
+from rl_training.experience import Rollout
+
+GOLDEN, FIRST, SECOND = -7046029254386353131, -4658895280553007687, -7723592293110705685  # 64-bit, as signed numbers
+
+
+class MemberNumbers(ABC):
+    """The source of what a stack draws: for the environments' steps, for the policies', and for the orders of rows."""
+
+    @abstractmethod
+    def for_steps(self, size: int) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Draws for `size` steps: [time, member * env, ...] for environments, [time, member, ...] for each request."""
+
+    @abstractmethod
+    def orders(self, num: int, stopped: Tensor) -> Tensor:
+        """Draws an order of `num` rows for each member, [member, row]; those `stopped` need none."""
+
+
+class OwnNumbers(MemberNumbers):
+    """Numbers that each member draws as it would alone, call by call."""
+
+    def __init__(
+        self,
+        envs: Sequence[NativeEnv],
+        rollouts: Sequence[Rollout],
+        generators: Sequence[torch.Generator],
+        asked: Sequence[Asked],
+    ) -> None:
+        self.envs, self.rollouts, self.generators, self.asked = envs, rollouts, generators, asked
+
+    def for_steps(self, size: int) -> tuple[Tensor, tuple[Tensor, ...]]:
+        envs = torch.stack([torch.cat([env.draw() for env in self.envs]) for _ in range(size)])
+        steps = [[torch.stack([one.draw(g) for g in self.generators]) for one in self.asked] for _ in range(size)]
+        return envs, tuple(torch.stack(numbers) for numbers in zip(*steps, strict=True))
+
+    def orders(self, num: int, stopped: Tensor) -> Tensor:
+        going = [not ended for ended in stopped.tolist()]
+        rows = [
+            rollout.shuffled(num) if goes else torch.arange(num)
+            for goes, rollout in zip(going, self.rollouts, strict=True)
+        ]
+        return torch.stack(rows)
+
+
+class HashedNumbers(MemberNumbers):
+    """Numbers for a GPU, drawn for all members in one go: a hash of a member's seed and of a count of its own.
+
+    Seeds and counts are those of the members' generators, so a member goes on with other numbers when it leaves.
+    """
+
+    def __init__(
+        self, envs: Sequence[NativeEnv], generators: Sequence[torch.Generator], asked: Sequence[Asked]
+    ) -> None:
+        self.generators, self.asked, self.device = generators, asked, envs[0].device
+        self.num_envs = envs[0].num_envs
+        self.num_each = envs[0].dynamics.num_random + envs[0].dynamics.num_step_random
+        states = torch.stack([generator.get_state().view(torch.int64)[:2] for generator in generators])
+        self.seed, self.count = (column.unsqueeze(1).to(self.device) for column in states.unbind(1))
+
+    def store(self, member: int) -> None:
+        """Moves a member's own generator to where the stack stands."""
+        count = -(-int(self.count[member]) // 4) * 4
+        state = torch.tensor([int(self.seed[member]), count])
+        self.generators[member].set_state(state.view(torch.uint8))
+
+    def load(self, member: int) -> None:
+        """Moves the stack to where a member's own generator stands."""
+        self.count[member] = int(self.generators[member].get_state().view(torch.int64)[1])
+
+    def bits(self, num: int) -> Tensor:
+        """Draws [member, num] integers of 64 random bits, by the generator SplitMix64."""
+        numbers = mixed(self.seed) + (self.count + torch.arange(num, device=self.device)) * GOLDEN
+        self.count.add_(num)
+        return mixed(numbers)
+
+    def uniform(self, *shape: int) -> Tensor:
+        """Draws numbers in (0, 1), [member, *shape]."""
+        return (((self.bits(math.prod(shape)) >> 41) & 0x7FFFFF).float().add_(0.5) * 2.0**-23).unflatten(1, shape)
+
+    def drawn(self, asked: Asked, size: int) -> Tensor:
+        shape = (size, *asked.shape)
+        match asked.kind:
+            case "exponential":
+                numbers = -self.uniform(*shape).log()
+            case "normal":
+                radius, angle = self.uniform(2, *shape).unbind(1)
+                numbers = (-2 * radius.log()).sqrt() * (2 * math.pi * angle).cos()
+            case "uniform":
+                numbers = self.uniform(*shape)
+        return numbers.movedim(1, 0)
+
+    def for_steps(self, size: int) -> tuple[Tensor, tuple[Tensor, ...]]:
+        envs = self.uniform(size, self.num_envs, self.num_each).movedim(1, 0).flatten(1, 2)
+        return envs, tuple(self.drawn(asked, size) for asked in self.asked)
+
+    def orders(self, num: int, stopped: Tensor) -> Tensor:
+        return (self.bits(num) >> 48).to(torch.int16).argsort(1)
+
+
+def mixed(x: Tensor) -> Tensor:
+    x = (x ^ ((x >> 30) & (2**34 - 1))) * FIRST
+    x = (x ^ ((x >> 27) & (2**37 - 1))) * SECOND
+    return x ^ ((x >> 31) & (2**33 - 1))
