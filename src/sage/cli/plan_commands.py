@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sage.cli.train_commands import ROWS
 from sage.cli.values import seed
 from sage.dollars import in_usd
-from sage.pipeline.choices import HOLDOUT, INTERVALS
+from sage.pipeline.choices import HOLDOUT, INTERVALS, PLANNED
 
 if TYPE_CHECKING:
     from sage.proof.plan import Plan
@@ -38,7 +38,13 @@ def add_plan(plan: argparse.ArgumentParser) -> None:
     plan.add_argument(
         "--holdout", type=float, default=HOLDOUT, help=f"share of tasks that the gate judges on ({HOLDOUT})"
     )
-    plan.add_argument("--interval", choices=INTERVALS, default="anytime", help="as for the gate (anytime)")
+    plan.add_argument(
+        "--interval",
+        choices=(PLANNED, *INTERVALS),
+        default=PLANNED,
+        help="planned: the looks of --final-rows (default); or the intervals of the gate",
+    )
+    plan.add_argument("--looks", type=int, default=10, help="planned looks, evenly spaced (10)")
     common(plan, print_plan)
 
 
@@ -101,22 +107,26 @@ def print_plan(arguments: argparse.Namespace) -> int:
             power=arguments.power,
             acting=arguments.acting,
             holdout=arguments.holdout,
-            method=INTERVALS[arguments.interval],
+            method=INTERVALS.get(arguments.interval, "t"),
+            looks=arguments.looks if arguments.interval == PLANNED else 1,
         )
         for most in (None, *([] if arguments.among is None else [arguments.among]))
         for share in arguments.exploration
     ]
-    asked = ("gain", "power", "acting", "holdout", "interval")
+    asked = ("gain", "power", "acting", "holdout", "interval", "looks")
     values = {name: getattr(arguments, name) for name in asked} | {"data_source": data.source}
     if arguments.json:
         print(json.dumps(values | {"plans": [asdict(plan) for plan in plans]}))
         return 0
+    named = f"{arguments.looks} planned looks" if arguments.interval == PLANNED else f"{arguments.interval} interval"
     print(
         f"to prove a gain of {arguments.gain:g} with power {arguments.power:g}, if the policy takes {arguments.acting:.0%} of "
-        f"decisions ({arguments.interval} interval, {len(data):,} {data.source} rows of {found.rows_per_task:.1f} rows per task):"
+        f"decisions ({named}, {len(data):,} {data.source} rows of {found.rows_per_task:.1f} rows per task):"
     )
     for plan in plans:
         print(told(plan, arguments.holdout))
+    if arguments.interval == PLANNED:
+        print("judge with --final-rows and the first of these numbers, at about as many looks as you planned")
     return 0
 
 
@@ -128,7 +138,8 @@ def told(plan: Plan, holdout: float) -> str:
     if plan.proof_rows is None or plan.log_rows is None:
         return f"{head}: no number of decisions is enough; {cost}"
     days = "" if plan.days is None else f", {plan.days:,.1f} days at the log's rate"
+    full = f"; full information would have power {plan.full_power:.2f} there, of which this is {plan.power_share:.0%}"
     return (
         f"{head}: {plan.proof_rows:,} decisions about tasks that were not learned from, {plan.log_rows:,} in all with "
-        f"--holdout {holdout:g}{days}; {cost}"
+        f"--holdout {holdout:g}{days}{full}; {cost}"
     )

@@ -26,4 +26,5 @@ CASCADE_LEARNERS = (
     CASCADE,
     *(f"{CASCADE}-{method}" for method in CASCADE_METHODS),
 )  # the first tries all, and compares
+PLANNED = "planned"  # the interval of planned looks
 INTERVALS: dict[str, Method] = {"anytime": "anytime", "fixed-n": "t"}

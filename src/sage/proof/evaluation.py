@@ -26,10 +26,9 @@ from sage.policies.policy import RoutingPolicy
 from sage.policies.serving import GuardRules, serving_distribution
 from sage.proof.evaluation_text import summary_of
 from sage.proof.look_plan import PLANNED, LookPlan
+from sage.proof.power import ANYTIME, LEVEL, ONE_LOOK, Power, power_of
 from sage.proof.tenants import PointEstimate, TenantGain, by_tenant, estimate_rows
 
-LEVEL = 0.95  # two-sided; its low end is the one-sided 97.5 % bound
-ANYTIME, ONE_LOOK = "anytime", "t"  # intervals for a log that is looked at again and again, and for a single look
 FEWEST_TASKS = 10  # in which the policies differ: with fewer, 95 % intervals held in .82 to .93 of drawn logs
 NOT_EVIDENCE = "made of synthetic rows: it shows that the commands work, and says nothing about real models"
 
@@ -66,6 +65,7 @@ class OfflineEvaluation:
     completeness: Completeness = UNCHECKED  # what the log lacks
     wanted_share: float = 1.0  # of outcomes that were drawn to be reported: others count nowhere
     plan: LookPlan | None = None  # of the looks, where they are planned
+    power: Power | None = None
 
     @property
     def bound(self) -> Interval | None:
@@ -127,7 +127,10 @@ def evaluate_offline(
     absent = rows.completeness.weights(log)
     level, width = (LEVEL, method) if plan is None else (plan.level(len(rows), LEVEL), ONE_LOOK)
     how = {"observed": observed, "absent": absent, "seed": seed}
-    report, worst = compare(log, candidate, incumbent.probabilities, **how, level=level, method=width)
+    predictions = predict_for_proof(log, candidate, incumbent.probabilities, observed, seed)
+    policies = (candidate, incumbent.probabilities)
+    report, worst = compare(log, *policies, **how, predictions=predictions, level=level, method=width)
+    power = power_of(fill_missing(log, ~observed, predictions), *policies, predictions, report, method=width, plan=plan)
     if plan is not None:
         report, worst = replace(report, interval=planned(report.interval)), planned(worst)
 
@@ -164,6 +167,7 @@ def evaluate_offline(
         completeness=rows.completeness,
         wanted_share=1.0 if rows.sampled is None else float(rows.sampled.mean()),
         plan=plan,
+        power=power,
     )
 
 
@@ -179,6 +183,7 @@ def compare(
     *,
     observed: np.ndarray,
     absent: np.ndarray | None = None,
+    predictions: np.ndarray | None = None,
     level: float = LEVEL,
     method: Method = ANYTIME,
     seed: int = 0,
@@ -189,7 +194,8 @@ def compare(
     missing outcomes to be as predicted. `absent` [m] are the weights of rows that the log lacks, None for none. The
     interval is None if nothing is missing or the report refuses.
     """
-    predictions = predict_for_proof(log, candidate, incumbent, observed, seed)
+    if predictions is None:
+        predictions = predict_for_proof(log, candidate, incumbent, observed, seed)
     filled = fill_missing(log, ~observed, predictions)
     report = compare_bandit(
         filled, candidate, incumbent, predictions=predictions, level=level, method=method, seed=seed

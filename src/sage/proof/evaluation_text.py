@@ -42,6 +42,8 @@ def remarks(found: OfflineEvaluation) -> Iterator[str]:
         yield f"warning: rows are not in the log: {found.missing.gone}"
     if found.plan is not None:
         yield f"{found.plan.told(found.num_rows)}: the intervals of all planned looks hold together"
+    if found.power is not None:
+        yield str(found.power)
     if found.tenants:
         yield f"by tenant: {tell(found.tenants)}"
     if found.selection:

@@ -47,6 +47,11 @@ class LookPlan:
         self.look(rows)
         return spending_boundaries([count / self.final_rows for count in (*self.earlier, rows)], tail)[-1]
 
+    def last_boundary(self, rows: int, tail: float) -> float:
+        """Returns the boundary of the last look, if this one has so many rows and none comes between."""
+        counts = (*self.earlier, rows, *([self.final_rows] if rows < self.final_rows else []))
+        return spending_boundaries([count / self.final_rows for count in counts], tail)[-1]
+
     def level(self, rows: int, level: float) -> float:
         """Returns the level of this look's interval, so that those of all looks hold together at `level`."""
         return 1 - 2 * NormalDist().cdf(-self.boundary(rows, (1 - level) / 2))

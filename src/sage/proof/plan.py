@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 
 from rl_base.evaluation.diagnostics import ROWS_PER_SQUARED_SKEWNESS, skewness
-from rl_base.evaluation.intervals import Method, anytime_quantile
+from rl_base.evaluation.intervals import Method
 from rl_base.evaluation.within_cluster import Components, variance_components
 from sage.evidence.incumbent import incumbent_of
 from sage.evidence.logged_rewards import bandit_log, fit_cell_means, predict_rewards, pseudo_rewards
@@ -17,11 +16,11 @@ from sage.evidence.reward import REWARD_V1, RewardWeights
 from sage.evidence.routing_data import RoutingData
 from sage.policies.cells import Cells
 from sage.policies.policy import RoutingPolicy
-from sage.proof.evaluation import FEWEST_TASKS, LEVEL, ONE_LOOK
+from sage.proof.evaluation import FEWEST_TASKS
+from sage.proof.power import ONE_LOOK, chance, quantile
 from sage.rl.cell_posterior import gains_over
 from sage.rl.find_plausible import plausible_mask
 
-SCALE = 0.05  # of the anytime interval, as `interval` has it
 HISTORIES = 4_000  # drawn, for what earlier rows of a task tell
 SECONDS_A_DAY = 86_400.0
 FARTHEST = 10**12  # decisions: whoever needs more cannot be helped
@@ -71,6 +70,8 @@ class Plan:
     log_rows: int | None  # with those that the policy is learned from
     days: float | None  # at the log's rate
     half_width: float | None  # of the interval, at that number
+    full_power: float | None  # at that number, with the outcomes of all models in every row
+    power_share: float | None  # of it that the log has
     reward_lost: float  # per 1,000 decisions
     usd_spent: float | None  # per 1,000 decisions
 
@@ -154,11 +155,16 @@ def row_variance(found: LogVariances, scheme: Scheme, *, gain: float, acting: fl
     acts, gains vary by the effects of task and model, over all rows of the task together. Within tasks: every row adds
     the doubly robust correction, whose predictions know the earlier rows of the task.
     """
-    _, of_action, rest = found.components
-    between = acting * (2 * of_action + (gain / acting) ** 2) - gain**2
     error, incumbent_error, both = prediction_errors(found, scheme, seed)
     correction = error / scheme.other + incumbent_error / scheme.usual - (error + incumbent_error - 2 * both)
-    return found.rows_per_task * between + 2 * acting * rest + acting * correction
+    return full_variance(found, gain=gain, acting=acting) + acting * correction
+
+
+def full_variance(found: LogVariances, *, gain: float, acting: float) -> float:
+    """Returns n times the variance of the gain's mean over n decisions with the outcomes of all models."""
+    _, of_action, rest = found.components
+    between = acting * (2 * of_action + (gain / acting) ** 2) - gain**2
+    return found.rows_per_task * between + 2 * acting * rest
 
 
 def prediction_errors(found: LogVariances, scheme: Scheme, seed: int = 0) -> tuple[float, float, float]:
@@ -182,25 +188,19 @@ def prediction_errors(found: LogVariances, scheme: Scheme, seed: int = 0) -> tup
     return float(errors[:, 1].mean()), float(errors[:, 0].mean()), float((left.prod(axis=1) * of_task).mean())
 
 
-def power_at(rows: float, variance: float, gain: float, method: Method = ONE_LOOK) -> float:
+def power_at(rows: float, variance: float, gain: float, method: Method = ONE_LOOK, looks: int = 1) -> float:
     """Returns the chance that the lower bound is above zero after this number of decisions."""
-    error = math.sqrt(variance / rows)
-    return NormalDist().cdf(gain / error - quantile(error, method))
+    return chance(gain, math.sqrt(variance / rows), method, looks)
 
 
-def quantile(error: float, method: Method) -> float:
-    tail = (1 - LEVEL) / 2
-    return NormalDist().inv_cdf(1 - tail) if method == ONE_LOOK else anytime_quantile(tail, SCALE / error)
-
-
-def rows_for(variance: float, gain: float, power: float, method: Method = ONE_LOOK) -> int | None:
+def rows_for(variance: float, gain: float, power: float, method: Method = ONE_LOOK, looks: int = 1) -> int | None:
     """Returns the fewest decisions with at least this power; None if 10^12 are too few."""
-    if power_at(FARTHEST, variance, gain, method) < power:
+    if power_at(FARTHEST, variance, gain, method, looks) < power:
         return None
     low, high = 0, FARTHEST
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if power_at(middle, variance, gain, method) >= power else (middle, high)
+        low, high = (low, middle) if power_at(middle, variance, gain, method, looks) >= power else (middle, high)
     return high
 
 
@@ -220,9 +220,11 @@ def make_plan(
     acting: float = 0.3,
     holdout: float = 0.4,
     method: Method = ONE_LOOK,
+    looks: int = 1,
 ) -> Plan:
     """Returns the decisions that one scheme needs to prove a gain, and what its exploration costs.
 
+    `looks` are planned ones, evenly spaced up to that number, unless the method is the anytime interval.
     Raises PlanError for a number out of range.
     """
     check_range("gain", gain, 1.0, "the reward per decision that the policy is better by, as 0.01")
@@ -230,20 +232,27 @@ def make_plan(
     check_range("acting", acting, 1.0, "the share of decisions that the policy takes, as 0.3", whole=True)
     check_range("holdout", holdout, 1.0, "the share of tasks that the gate judges on, as 0.4", whole=True)
     check_range("exploration", scheme.exploration, 1.0, "the share of calls that explore, as 0.3", whole=True)
+    if looks < 1:
+        raise PlanError(f"looks={looks} must be at least 1: it is the number of planned looks")
     if gain >= acting:
         raise PlanError(f"gain={gain:g} needs acting above it: a policy gains at most 1 where it decides")
     variance = row_variance(found, scheme, gain=gain, acting=acting)
-    enough = rows_for(variance, gain, power, method)
+    enough = rows_for(variance, gain, power, method, looks)
     rows = None if enough is None else max(enough, fewest_rows(scheme, acting))
     log_rows = None if rows is None else math.ceil(rows / holdout)
     error = None if rows is None else math.sqrt(variance / rows)
+    full = None
+    if rows is not None:
+        full = power_at(rows, full_variance(found, gain=gain, acting=acting), gain, method, looks)
     return Plan(
         exploration=scheme.exploration,
         models=scheme.models,
         proof_rows=rows,
         log_rows=log_rows,
         days=None if log_rows is None or found.rows_a_day is None else log_rows / found.rows_a_day,
-        half_width=None if error is None else quantile(error, method) * error,
+        half_width=None if error is None else quantile(error, method, looks) * error,
+        full_power=full,
+        power_share=None if full is None or rows is None else power_at(rows, variance, gain, method, looks) / full,
         reward_lost=1_000 * scheme.reward_lost,
         usd_spent=None if scheme.usd_spent is None else 1_000 * scheme.usd_spent,
     )

@@ -163,6 +163,9 @@ def evaluation(values: dict | None) -> str:
     for name, value in values.items():
         if isinstance(value, dict) and {"low", "high"} <= set(value):
             value = f"{show(value['low'])} to {show(value['high'])}"
+        if isinstance(value, dict) and {"now", "full"} <= set(value):
+            name, part = f"power for a gain of {value['gain']:g}", value["now"] / value["full"]
+            value = f"{value['now']:.2f}, {part:.0%} of what full information would allow"
         if not isinstance(value, dict | list):
             rows.append((escape(name), escape(show(value))))
     return table(("from sage rl eval-offline", ""), rows)

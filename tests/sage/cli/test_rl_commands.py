@@ -239,7 +239,7 @@ def test_a_plan_says_how_many_decisions_and_what_they_cost(data, capsys):
     plan = ["rl", "plan", "--data", str(data), "--gain", "0.02", "--exploration", "0.1,0.3", "--among", "2"]
     assert main(plan) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("to prove a gain of 0.02 with power 0.8, if the policy takes 30% of decisions (anytime")
+    assert lines[0].startswith("to prove a gain of 0.02 with power 0.8, if the policy takes 30% of decisions (10 planned")
     assert [line.split(":")[0] for line in lines[1:]] == [
         "exploration 0.1 among 3.0 models",
         "exploration 0.3 among 3.0 models",

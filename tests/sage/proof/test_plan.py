@@ -72,6 +72,23 @@ def test_looking_every_day_needs_more_rows() -> None:
     assert power_at(always, 1.0, 0.01, "anytime") >= 0.8 > power_at(always - 1, 1.0, 0.01, "anytime")
 
 
+def test_planned_looks_need_little_more_rows_than_one() -> None:
+    once, ten, always = (rows_for(1.0, 0.01, 0.8, *how) for how in (("t", 1), ("t", 10), ("anytime", 1)))
+    assert once is not None
+    assert ten == pytest.approx(once * ((2.0812 + 0.8416) / (1.96 + 0.8416)) ** 2, rel=1e-3)
+    assert always > 1.5 * once
+
+
+def test_the_plan_says_what_full_information_would_allow() -> None:
+    """Without draws a row has the variance .5 and the gain's: of power .8, that is .98."""
+    plan = make_plan(ALONE, HALF, gain=0.1, acting=1.0, looks=5)
+    assert plan.proof_rows is not None
+    assert plan.full_power == pytest.approx(power_at(plan.proof_rows, 0.5, 0.1, looks=5))
+    assert plan.power_share == pytest.approx(0.8 / plan.full_power, abs=0.01)
+    with pytest.raises(PlanError, match="looks=0 must be at least 1"):
+        make_plan(ALONE, HALF, gain=0.1, looks=0)
+
+
 def test_a_gain_that_is_too_small_is_never_proved() -> None:
     assert rows_for(1e12, 1e-9, 0.8) is None
 

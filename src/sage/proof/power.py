@@ -1,0 +1,102 @@
+"""The power of a log: the chance that the gate proves a gain, and how much of it the outcomes that nobody saw cost."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+from rl_base.evaluation import BanditLog, Report
+from rl_base.evaluation.intervals import Method, anytime_quantile
+from rl_base.evaluation.spending import spending_boundaries
+from sage.proof.look_plan import LookPlan
+
+LEVEL = 0.95  # two-sided; its low end is the one-sided 97.5 % bound
+ANYTIME, ONE_LOOK = "anytime", "t"  # intervals for a log that is looked at again and again, and for a single look
+SCALE = 0.05  # of the anytime interval, as `interval` has it
+GAIN = 0.01  # one point, for which an evaluation states its power
+
+
+@dataclass(frozen=True, kw_only=True)
+class Power:
+    """The chance that a policy with this gain is promoted, from the log's rows and if every outcome were known."""
+
+    gain: float
+    rows: int  # of the look that it is about: the last one, where looks are planned
+    now: float
+    full: float  # with the outcomes of both policies' models in every row
+
+    @property
+    def share(self) -> float:
+        """Returns the part of the power of full information that is left."""
+        return self.now / self.full
+
+    def __str__(self) -> str:
+        return (
+            f"power for a gain of {self.gain:g} at {self.rows:,} rows: {self.now:.2f}, which is {self.share:.0%} of what all models' "
+            f"outcomes of these rows would allow ({self.full:.2f})"
+        )
+
+
+def chance(gain: float, error: float, method: Method = ONE_LOOK, looks: int = 1) -> float:
+    """Returns the chance that the lower bound is above zero, for an estimate with this standard error."""
+    return NormalDist().cdf(gain / error - quantile(error, method, looks))
+
+
+def quantile(error: float, method: Method, looks: int = 1) -> float:
+    """Returns the standard errors between estimate and bound; at one look of a few planned ones, those of the last."""
+    tail = (1 - LEVEL) / 2
+    if method == ANYTIME:
+        return anytime_quantile(tail, SCALE / error)
+    return spending_boundaries([look / looks for look in range(1, looks + 1)], tail)[-1]
+
+
+def power_of(
+    log: BanditLog,
+    candidate: np.ndarray,
+    incumbent: np.ndarray,
+    predictions: np.ndarray,
+    report: Report,
+    *,
+    method: Method,
+    plan: LookPlan | None = None,
+) -> Power | None:
+    """Returns the power for a gain of one point; None where the report refuses, or its estimate has no error.
+
+    All arrays are [n, models]: the probabilities of both policies, and predicted rewards. Where looks are planned, it is
+    that at the last one, with as many rows for a task as now.
+    """
+    errors = {row.estimator: row.standard_error for row in report.rows}
+    error = errors.get(report.estimator, 0.0)
+    if not error > 0:
+        return None
+    full = math.sqrt(
+        max(error**2 - noise_of_draws(log, candidate, incumbent, predictions), errors["direct method"] ** 2)
+    )
+    rows = len(log.actions)
+    if plan is None:
+        now, known = (chance(GAIN, one, method) for one in (error, full or error))
+        return Power(gain=GAIN, rows=rows, now=now, full=known)
+    last = max(rows, plan.final_rows)
+    normal, boundary = NormalDist(), plan.last_boundary(rows, (1 - LEVEL) / 2)
+    shrunk = math.sqrt(rows / last)
+    now, known = (normal.cdf(GAIN / (one * shrunk) - boundary) for one in (error, full or error))
+    return Power(gain=GAIN, rows=last, now=now, full=known)
+
+
+def noise_of_draws(log: BanditLog, candidate: np.ndarray, incumbent: np.ndarray, predictions: np.ndarray) -> float:
+    """Returns the part of the gain's variance that comes from drawing the tried models, not from the tasks.
+
+    All arrays are [n, models]. Each model's residual is taken by itself; that the residuals of one row go together is
+    left out.
+    """
+    total = 0.0
+    for tries in log.tries:
+        probability, differ = tries.of(log.chances), tries.of(candidate - incumbent)
+        residual = tries.rewards - tries.of(predictions)
+        counted = tries.made & (probability > 0)
+        weight = np.divide((1 - probability).clip(min=0), probability**2, out=np.zeros(len(differ)), where=counted)
+        total += float((weight * np.where(counted, differ * residual, 0.0) ** 2).sum())
+    return total / len(log.actions) ** 2

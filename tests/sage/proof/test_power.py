@@ -1,0 +1,59 @@
+import math
+
+import numpy as np
+import pytest
+
+from rl_base.evaluation import BanditLog
+from sage.proof.evaluation import compare
+from sage.proof.look_plan import LookPlan
+from sage.proof.power import ONE_LOOK, Power, chance, noise_of_draws, power_of
+
+ROWS = 40_000
+
+
+@pytest.fixture(scope="module")
+def judged():
+    """Two models with success rates of .6 and .5, tried in .1 and .9 of the rows; the candidate takes the first."""
+    rng = np.random.default_rng(0)
+    action = (rng.random(ROWS) < 0.9).astype(int)
+    rates = np.array([0.6, 0.5])
+    log = BanditLog(
+        actions=action,
+        rewards=(rng.random(ROWS) < rates[action]).astype(float),
+        propensities=np.tile([0.1, 0.9], (ROWS, 1)),
+        reward_range=(0.0, 1.0),
+        features=np.zeros((ROWS, 1)),
+    )
+    new, old = np.tile([1.0, 0.0], (ROWS, 1)), np.tile([0.0, 1.0], (ROWS, 1))
+    predictions = np.tile(rates, (ROWS, 1))
+    report, _ = compare(log, new, old, observed=np.ones(ROWS, bool), predictions=predictions, method="t")
+    return log, new, old, predictions, report
+
+
+def test_the_noise_of_draws_by_hand(judged):
+    """A try of probability p adds its variance times (1 - p) / p: .24 x 9 + .25 / 9."""
+    assert ROWS * noise_of_draws(*judged[:4]) == pytest.approx(0.24 * 9 + 0.25 / 9, rel=0.05)
+
+
+def test_power_is_that_of_the_errors_with_and_without_draws(judged):
+    found = power_of(*judged, method=ONE_LOOK)
+    assert found is not None
+    error, full = math.sqrt((0.24 / 0.1 + 0.25 / 0.9) / ROWS), math.sqrt((0.24 + 0.25) / ROWS)
+    assert found.now == pytest.approx(chance(0.01, error), abs=0.01)
+    assert found.full == pytest.approx(chance(0.01, full), abs=0.05)
+    assert str(found).startswith(
+        f"power for a gain of 0.01 at 40,000 rows: {found.now:.2f}, which is {found.share:.0%} of"
+    )
+
+
+def test_power_of_planned_looks_is_about_the_last(judged):
+    """A fourth of the rows now: the error at the end is half of what it is, and next to nothing is spent now."""
+    found = power_of(*judged, method=ONE_LOOK, plan=LookPlan(final_rows=4 * ROWS))
+    assert found is not None
+    error = next(row.standard_error for row in judged[4].rows if row.estimator == "doubly robust")
+    assert found.rows == 4 * ROWS
+    assert found.now == pytest.approx(chance(0.01, error / 2), abs=0.001)
+
+
+def test_the_share_of_full_information():
+    assert Power(gain=0.01, rows=10, now=0.3, full=0.6).share == 0.5
