@@ -27,7 +27,7 @@ import sage
 from sage.serve import app
 from sage.serve.access.access import Access
 from sage.serve.access.guarded_protocol import GuardedProtocol
-from sage.serve.state import Places
+from sage.serve.places import Places
 
 ROOT = Path(sage.__file__).parent
 TABLE = """models:

@@ -24,7 +24,8 @@ from sage.orchestrator.models_file import ModelsFile
 from sage.policies.checkpoint import load_policy
 from sage.policies.learned_policy import was_seen
 from sage.serve.logbook import Logbook
-from sage.serve.state import Places, ServingState
+from sage.serve.places import Places
+from sage.serve.state import ServingState
 from sage.settings import CHECKPOINT, FORCE, POLICY
 from sage.upstream.accounting import ANSWERED, FAILED, LEFT, bounded_usage, outcome_of
 from sage.upstream.dialects.chat import Chat

@@ -256,7 +256,7 @@ import threading
 from pathlib import Path
 from urllib.request import urlopen
 from sage.serve.server import Options, listen, new_server
-from sage.serve.state import Places
+from sage.serve.places import Places
 listening = listen("127.0.0.1", 0)
 table = Path("served.yaml")
 table.write_text('''

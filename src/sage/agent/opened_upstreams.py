@@ -9,7 +9,8 @@ from contextlib import ExitStack, contextmanager
 import aiohttp
 
 from sage.orchestrator.models_file import ModelsFile
-from sage.serve.state import Places, ServingState, open_state, start_local_models
+from sage.serve.places import Places
+from sage.serve.state import ServingState, open_state, start_local_models
 from sage.upstream.metrics import Metrics
 from sage.upstream.upstreams import new_session
 

@@ -23,7 +23,8 @@ from sage.orchestrator.file_values import ModelsFileError
 from sage.orchestrator.models_file import ModelsFile
 from sage.sandbox import Backend, SandboxError
 from sage.sandbox.choose import open_backend
-from sage.serve.state import Places, ServingState
+from sage.serve.places import Places
+from sage.serve.state import ServingState
 
 TEST = "python -m pytest -q"
 

@@ -48,8 +48,9 @@ def serve_command(options: argparse.Namespace) -> int:
     from sage.orchestrator.models_file import ModelsFile
     from sage.serve.access.access import Access
     from sage.serve.model_names import told_names
+    from sage.serve.places import Places
     from sage.serve.server import Options, listen, serve_here, serve_with_workers
-    from sage.serve.state import Places, check_upstreams, offers, read_targets, start_local_models
+    from sage.serve.state import check_upstreams, offers, read_targets, start_local_models
 
     with ExitStack() as running:
         table = ModelsFile.read(options.models)

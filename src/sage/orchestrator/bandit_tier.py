@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,13 +14,13 @@ from sage.orchestrator.guard import POLICY_FAILURES, tokens_in
 from sage.orchestrator.models_file import BanditSettings, Model
 from sage.orchestrator.static_table import StaticTable
 from sage.policies import features
-from sage.policies.bandits.bandit_statistics import BanditStatistics
-from sage.policies.bandits.bandit_store import BanditStore
-from sage.policies.bandits.contextual_bandit import ContextualBandit, ContextualBanditConfig
-from sage.policies.bandits.ucb_bandit import UCB1
-from sage.policies.learned_policy import LearnedPolicy
 from sage.policies.policy import Contexts, RoutingPolicy
 from sage.policies.serving import are_distributions
+
+if TYPE_CHECKING:
+    from sage.policies.bandits.bandit_store import BanditStore
+    from sage.policies.bandits.contextual_bandit import ContextualBandit
+    from sage.policies.bandits.ucb_bandit import UCB1
 
 
 def try_out(policy: RoutingPolicy, models: tuple[str, ...]) -> None:
@@ -37,6 +38,10 @@ def try_out(policy: RoutingPolicy, models: tuple[str, ...]) -> None:
 
 def inferred_category(policy: RoutingPolicy | None, contexts: Contexts) -> str:
     """Returns the category that a learned policy infers from the text of a request; '' if it cannot or is not sure."""
+    if policy is None:
+        return ""
+    from sage.policies.learned_policy import LearnedPolicy
+
     if not isinstance(policy, LearnedPolicy) or policy.categorizer is None:
         return ""
     try:
@@ -57,8 +62,13 @@ class BanditTier:
         given = {name: value for name, value in vars(settings).items() if name != "kind" and value is not None}
         self.bandit: UCB1 | ContextualBandit
         if settings.kind == "ucb1":
+            from sage.policies.bandits.bandit_statistics import BanditStatistics
+            from sage.policies.bandits.ucb_bandit import UCB1
+
             self.bandit = UCB1(statistics=BanditStatistics(**given))
         else:
+            from sage.policies.bandits.contextual_bandit import ContextualBandit, ContextualBanditConfig
+
             self.bandit = ContextualBandit(ContextualBanditConfig(**given))
 
     @cached_property
@@ -67,6 +77,8 @@ class BanditTier:
 
         It is opened on first use, so that a router starts even if its log cannot be read.
         """
+        from sage.policies.bandits.bandit_store import BanditStore
+
         key = None if self.weights == REWARD_V1 else f"{self.bandit.name} for {self.weights.version}"
         return BanditStore(self.path, self.bandit, key=key)
 

@@ -15,7 +15,6 @@ from sage.orchestrator.file_values import (
     positive_integer,
     section,
 )
-from sage.verifiers.registry import build, names
 from sage.verifiers.verifier import Verifier, VerifierError, judges_alone
 
 DEFAULT_ROLE = "default"
@@ -74,6 +73,8 @@ def parse_verifiers(place: str, value: object) -> dict[str, Verifier]:
     """Returns the verifiers of a list of names, or of names with settings; raises ModelsFileError if one is wrong."""
     if not isinstance(value, list):
         raise ModelsFileError(f"{place}={value!r} must be a list, such as [tests, {{lint: {{select: [F]}}}}]")
+    from sage.verifiers.registry import build, names
+
     found = {}
     for item in value:
         [(name, settings)] = item.items() if isinstance(item, dict) and len(item) == 1 else [(item, {})]

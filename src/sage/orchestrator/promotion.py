@@ -19,7 +19,6 @@ from sage.orchestrator.cascade_rules import CascadeRule
 from sage.orchestrator.guard import POLICY_FAILURES
 from sage.orchestrator.installed_policies import CASCADES, DECISIONS, InstalledPolicies, InstalledPoliciesError
 from sage.policies.cascades.cascade_policy import CascadePolicy
-from sage.policies.cascades.learned_cascade import LearnedCascade
 from sage.policies.policy import RoutingPolicy
 from sage.proof.gate_record import GateRecord, GateRecordError, records_of, unjudged
 from sage.settings import CASCADE, CHECKPOINT, FORCE, POLICY, Settings, SettingsError
@@ -210,6 +209,8 @@ def cascade_kind(rules: Mapping[str, CascadeRule]) -> PolicyKind[CascadePolicy]:
         return load_cascade(path)
 
     def check(policy: CascadePolicy) -> None:
+        from sage.policies.cascades.learned_cascade import LearnedCascade
+
         assert isinstance(policy, LearnedCascade)
         strangers = [rule.ladder for rule in rules.values() if not set(rule.ladder) & set(policy.models)]
         if strangers:

@@ -24,10 +24,11 @@ from sage.serve.feedback.feedback import Feedback
 from sage.serve.feedback.shadow_answers import shadow_route
 from sage.serve.feedback.signals import Signals
 from sage.serve.model_names import names_for
+from sage.serve.places import Places
 from sage.serve.reloading import Reloader, signature, watched_files
 from sage.serve.replies import log_failure
 from sage.serve.sessions import Sessions
-from sage.serve.state import Places, ServingState, open_state
+from sage.serve.state import ServingState, open_state
 from sage.serve.worker_metrics import WorkerMetrics
 from sage.upstream.dialects import BY_NAME
 from sage.upstream.dialects.messages import CountTokens

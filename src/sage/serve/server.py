@@ -14,17 +14,15 @@ from dataclasses import dataclass, replace
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from time import monotonic
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import uvicorn
 
-from sage.orchestrator.models_file import ModelsFile
-from sage.serve.access.access import Access
-from sage.serve.access.guarded_protocol import GuardedProtocol
-from sage.serve.app import Application
-from sage.serve.state import Places
+from sage.serve.places import Places
 from sage.serve.worker_metrics import retire
-from sage.upstream.secrets import secret_of
+
+if TYPE_CHECKING:
+    from sage.serve.app import Application
 
 log = logging.getLogger(__name__)
 DRAIN_S = 30  # for answers that are under way when the server is stopped
@@ -65,6 +63,13 @@ def serve_here(options: Options, listening: socket.socket) -> None:
 
 
 def new_server(options: Options) -> uvicorn.Server:
+    """Returns the server of this process. A process that only starts workers does not load the application."""
+    from sage.orchestrator.models_file import ModelsFile
+    from sage.serve.access.access import Access
+    from sage.serve.access.guarded_protocol import GuardedProtocol
+    from sage.serve.app import Application
+    from sage.upstream.secrets import secret_of
+
     settings = ModelsFile.read(options.places.models).serve
     access = Access.open(options.host, options.keys, at_budget_end=settings.at_budget_end)
     secret = secret_of("serve.webhook_key", variable_name=settings.webhook_key_env, path=settings.webhook_key_file)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 
 import aiohttp
 
-from sage.log.database import Identity
 from sage.orchestrator.file_values import ModelsFileError
 from sage.orchestrator.model_router import Router
 from sage.orchestrator.models_file import ModelsFile
@@ -18,20 +16,12 @@ from sage.serve.feedback.shadow_answers import ShadowAnswers
 from sage.serve.feedback.shadows import Shadows
 from sage.serve.in_flight import censor_abandoned
 from sage.serve.logbook import Logbook
+from sage.serve.places import Places
 from sage.upstream.breaker import Breakers
 from sage.upstream.forwarding import Forwarder
 from sage.upstream.metrics import Metrics
 from sage.upstream.secrets import secret_of
 from sage.upstream.upstreams import Target, targets_of
-
-
-@dataclass(frozen=True)
-class Places:
-    """The paths of models.yaml and of the log."""
-
-    models: Path
-    db: Path
-    identity: Identity | None = None  # of the log, where one was opened before
 
 
 @dataclass

@@ -20,8 +20,8 @@ from sage.log.decision_log import DecisionLog
 from sage.log.records import Decision, Outcome
 from sage.serve.access import guarded_protocol
 from sage.serve.access.keys import KeyFile
+from sage.serve.places import Places
 from sage.serve.server import Options, new_server
-from sage.serve.state import Places
 from tests.sage.serve.answers import CHAT, table
 from tests.sage.serve.scripted import Asked, Reply, Upstream, whole
 

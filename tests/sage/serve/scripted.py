@@ -20,7 +20,7 @@ from sage.log.records import Decision, Outcome
 from sage.serve.access.access import Access
 from sage.serve.access.guarded_protocol import GuardedProtocol
 from sage.serve.app import Application
-from sage.serve.state import Places
+from sage.serve.places import Places
 
 EVENTS = "text/event-stream"
 KEY = {"UP_KEY": "upstream-key"}  # that the tables of tests name

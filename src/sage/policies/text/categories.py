@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rl_base.evaluation.reward_model import assign_folds
 from sage.policies.features import COLUMN
 from sage.policies.policy import Contexts, select_rows
 from sage.policies.text.text_kernel import Folds, RidgePath, TextModel, fit_kernel, has_text, one_hot
@@ -59,6 +58,8 @@ def learn_categories(contexts: Contexts, *, seed: int = 0) -> Categorizer | None
 
     Returns None for fewer than LEAST_TASKS tasks or two categories, or if no floor reaches ACCURACY on held-out tasks.
     """
+    from rl_base.evaluation.reward_model import assign_folds
+
     given = (contexts.category != "") & (contexts.features[:, COLUMN["category_known"]] > 0)
     rows = np.flatnonzero(given & has_text(contexts))
     names, truth = np.unique(contexts.category[rows], return_inverse=True)
