@@ -66,11 +66,13 @@ def measure_ours() -> dict[str, dict[str, float]]:
             path = Path(folder) / name / cell / "policy.onnx"
             agent.export(path)
             session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+            names = [output.name for output in session.get_outputs()]
             policy = Policy(path)
             inputs, _ = policy.read(obs)
             if state is not None:
                 policy.remember(inputs, state, False)
-            ways["onnxruntime"] = lambda s=session, i=inputs: s.run(None, i)
+            ways["onnxruntime, new arrays"] = lambda s=session, n=names, i=inputs: s.run(n, i)
+            ways["onnxruntime, in place"] = lambda p=policy, i=inputs: p.compute(i)
             ways["run_policy.py, .onnx"] = lambda p=policy, o=obs, s=state: p.predict(o, s)
             try:
                 plain = Policy(agent.export(path.with_suffix(".npz")).policy)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +76,23 @@ def test_a_graph_takes_any_number_of_rows(cartpole: tuple[PPO, Path]) -> None:
         with torch.no_grad():
             wanted = agent.algorithm.policy.distribution(torch.from_numpy(obs))
         np.testing.assert_allclose(outputs["log_probs"], wanted.log_probs, atol=1e-5)
+
+
+def test_a_single_row_is_computed_in_place_also_by_several_threads(cartpole: tuple[PPO, Path]) -> None:
+    policy = Policy(cartpole[1])
+    rows = np.random.default_rng(0).normal(size=(64, 4)).astype(np.float32)
+    together = policy.run({"observation": rows})
+
+    def alone(index: int) -> dict[str, np.ndarray]:
+        return policy.run({"observation": rows[index : index + 1]})
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(alone, range(64)))
+    assert [one["action"][0] for one in found] == together["action"].tolist()
+    assert np.allclose([one["log_probs"][0] for one in found], together["log_probs"], atol=1e-6)
+    for wrong in (rows[:1, :3], rows[:1].astype(np.float64)):
+        with pytest.raises(Exception, match=r"INVALID_ARGUMENT"):
+            policy.run({"observation": wrong})
 
 
 def test_a_policy_with_memory_pictures_masks_and_choices_in_one_graph(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -150,7 +151,47 @@ def load_onnx(path: str, threads: int) -> tuple[dict, Callable[[Arrays], list[np
     described = session.get_modelmeta().custom_metadata_map.get("policy")
     if described is None:
         raise ValueError(f"{path} is no policy of `rl-training export`: it has no description of its inputs")
-    return json.loads(described), lambda inputs: session.run(None, inputs)
+    return json.loads(described), Session(session, onnxruntime.OrtValue.ortvalue_from_numpy).compute
+
+
+class Session:
+    """A policy in onnxruntime, which computes single rows in arrays that are made once: that takes an eighth less time."""
+
+    def __init__(self, session: Any, in_place: Callable[[np.ndarray], Any]) -> None:
+        self.session, self.in_place, self.lock = session, in_place, threading.Lock()
+        self.names = [output.name for output in session.get_outputs()]
+        self.inputs: Arrays = {}  # of one row, once there was one
+        probe = np.zeros(1, np.float32)
+        seen, probe[0] = in_place(probe), 1
+        self.works_in_place = seen.numpy()[0] == 1  # some version of onnxruntime may copy
+
+    def compute(self, inputs: Arrays) -> list[np.ndarray]:
+        """Returns the outputs in their order; may be called by several threads."""
+        one_row = self.works_in_place and len(next(iter(inputs.values()))) == 1
+        if not one_row or not self.lock.acquire(blocking=False):
+            return self.session.run(self.names, inputs)
+        try:
+            if not self.inputs:
+                return self.bind(inputs)
+            for name, array in self.inputs.items():
+                given = inputs.get(name)
+                if given is None or given.shape != array.shape or given.dtype != array.dtype:
+                    return self.session.run(self.names, inputs)  # which says what is wrong
+                array[...] = given
+            self.session.run_with_iobinding(self.binding)
+            return [part.copy() for part in self.outputs]
+        finally:
+            self.lock.release()
+
+    def bind(self, inputs: Arrays) -> list[np.ndarray]:
+        """Computes the outputs of one row as usual, and makes the arrays for the next."""
+        outputs, self.binding = self.session.run(self.names, inputs), self.session.io_binding()
+        self.inputs, self.outputs = {name: part.copy() for name, part in inputs.items()}, [p.copy() for p in outputs]
+        for name, array in self.inputs.items():
+            self.binding.bind_ortvalue_input(name, self.in_place(array))
+        for name, array in zip(self.names, self.outputs, strict=True):
+            self.binding.bind_ortvalue_output(name, self.in_place(array))
+        return outputs
 
 
 def load_npz(path: str, threads: int) -> tuple[dict, Callable[[Arrays], list[np.ndarray]]]:
