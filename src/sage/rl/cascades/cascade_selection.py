@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Self
 
 import numpy as np
 
@@ -86,35 +87,97 @@ def learn_within(
     *,
     seed: int = 0,
 ) -> LearnedCascade:
-    """Learns a cascade that keeps to the objective's limit, by estimates on tasks that it was not learned from.
+    """Learns a cascade that keeps to the objective's limit; see `PricedCascades.within`.
 
-    Under a limit on the loss of quality it is the cheapest, under a budget the best. It may be a mixture of cascades
-    for two prices, which is the best answer wherever no single price meets the limit exactly (Beutler and Ross, 1985).
-    One of the two may be the incumbent, which decides alone where nothing keeps to the limit. The limited quantity
-    counts with two standard errors, because the gate asks for bounds. Raises ValueError for `learner="dqn"`.
+    Raises ValueError for `learner="dqn"`.
     """
-    learn = LEARNERS[learner]
-    if learn is learn_dqn:
-        raise ValueError(
-            "learner=dqn under a limit would be learned for many prices, which takes hours: give --price, or fitted-q"
-        )
-    candidates: list[Candidate] = [lambda rows, price=price: learn(rows, price) for price in prices_for(data)]
-    candidates.append(partial(copy_incumbent, incumbent=incumbent))
-    gain, gain_error, cost, cost_error = np.array(estimate(data, candidates, incumbent, seed)).T
-    if objective.max_usd_per_task is not None:
-        line, limit = MixingLine.through(gain, cost + ERRORS * cost_error), objective.max_usd_per_task
-    else:
-        line = MixingLine.through(gain - ERRORS * gain_error, cost)
-        limit = line.cost_of(min(-objective.margin, float(line.quality[-1])))
-    within = bool(line.cost[0] <= limit)
-    shares = line.shares(limit, len(candidates)) if within else np.eye(len(candidates))[-1]
-    first, *others = np.flatnonzero(shares).tolist()
-    policy = candidates[first](data)
-    record = {"within_limit": within, "least_usd_per_task": float(line.cost[0]), "incumbent_share": float(shares[-1])}
-    policy = replace(policy, training=replace(policy.training, calibration=record))
-    if not others:
-        return policy
-    return replace(policy, other=candidates[others[0]](data), share=float(shares[first]))
+    return PricedCascades.measure(data, incumbent, learner, seed=seed).within(objective)
+
+
+@dataclass(frozen=True)
+class PricedCascades:
+    """Cascades for a range of prices and the incumbent, with estimates on tasks that they were not learned from."""
+
+    data: CascadeData
+    candidates: list[Candidate]  # the incumbent is the last
+    gain: np.ndarray  # [candidates] in quality over the incumbent
+    gain_error: np.ndarray
+    cost: np.ndarray  # [candidates] USD
+    cost_error: np.ndarray
+    seed: int
+    from_all: dict[int, tuple[LearnedCascade, float]] = field(default_factory=dict)  # what `learned` found
+
+    @classmethod
+    def measure(
+        cls, data: CascadeData, incumbent: CascadePolicy | None = None, learner: str = "fitted-q", *, seed: int = 0
+    ) -> Self:
+        """Learns the cascades on parts of the tasks, and judges them on the rest.
+
+        Raises ValueError for `learner="dqn"`.
+        """
+        learn = LEARNERS[learner]
+        if learn is learn_dqn:
+            raise ValueError(
+                "learner=dqn under a limit would be learned for many prices, which takes hours: give --price, or fitted-q"
+            )
+        candidates: list[Candidate] = [lambda rows, price=price: learn(rows, price) for price in prices_for(data)]
+        candidates.append(partial(copy_incumbent, incumbent=incumbent))
+        gain, gain_error, cost, cost_error = np.array(estimate(data, candidates, incumbent, seed)).T
+        return cls(data, candidates, gain, gain_error, cost, cost_error, seed)
+
+    def within(self, objective: Objective) -> LearnedCascade:
+        """Returns a cascade that keeps to the objective's limit.
+
+        Under a limit on the loss of quality it is the cheapest, under a budget the best. It may be a mixture of
+        cascades for two prices, which is the best answer wherever no single price meets the limit exactly (Beutler and
+        Ross, 1985). One of the two may be the incumbent, which decides alone where nothing keeps to the limit. The
+        limited quantity counts with two standard errors, because the gate asks for bounds.
+        """
+        if objective.max_usd_per_task is not None:
+            return self.within_budget(objective.max_usd_per_task)
+        line = MixingLine.through(self.gain - ERRORS * self.gain_error, self.cost)
+        return self.mixture(line, line.cost_of(min(-objective.margin, float(line.quality[-1]))))
+
+    def within_budget(self, limit: float) -> LearnedCascade:
+        """Returns the best mixture whose cost is within the limit.
+
+        A cascade that is learned from all tasks may escalate more often than those learned from parts of them, which
+        the estimates are of. So what is chosen is judged again on all tasks, and counts with the higher of both costs.
+        """
+        cost = self.cost + ERRORS * self.cost_error
+        while True:
+            line = MixingLine.through(self.gain, cost)
+            chosen = np.flatnonzero(self.shares(line, limit)).tolist() if line.cost[0] <= limit else []
+            dearer = {k: self.learned(k)[1] for k in chosen if self.learned(k)[1] > cost[k]}
+            if not dearer:
+                return self.mixture(line, limit)
+            cost[list(dearer)] = list(dearer.values())
+
+    def mixture(self, line: MixingLine, limit: float) -> LearnedCascade:
+        within, shares = bool(line.cost[0] <= limit), self.shares(line, limit)
+        first, *others = np.flatnonzero(shares).tolist()
+        record = {
+            "within_limit": within,
+            "least_usd_per_task": float(line.cost[0]),
+            "incumbent_share": float(shares[-1]),
+        }
+        policy, _ = self.learned(first)
+        policy = replace(policy, training=replace(policy.training, calibration=record))
+        return replace(policy, other=self.learned(others[0])[0], share=float(shares[first])) if others else policy
+
+    def shares(self, line: MixingLine, limit: float) -> np.ndarray:
+        """Returns [candidates]: the shares of tasks; all are the incumbent's where nothing keeps to the limit."""
+        number = len(self.candidates)
+        return line.shares(limit, number) if line.cost[0] <= limit else np.eye(number)[-1]
+
+    def learned(self, candidate: int) -> tuple[LearnedCascade, float]:
+        """Returns the cascade that is learned from all tasks, and its cost there plus two standard errors."""
+        if candidate not in self.from_all:
+            policy, data = self.candidates[candidate](self.data), self.data
+            _, cost = part_values(data, target_of(data, policy), seed=self.seed)
+            mean, error = by_task([(cost, data.contexts.task_id)])
+            self.from_all[candidate] = policy, mean + ERRORS * error
+        return self.from_all[candidate]
 
 
 def prices_for(data: CascadeData) -> list[float]:

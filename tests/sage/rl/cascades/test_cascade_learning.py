@@ -19,7 +19,13 @@ from sage.proof.cascade_evaluation import evaluate_cascade
 from sage.proof.gate import decide
 from sage.rl.cascades.cascade_estimates import incumbent_target, target_of
 from sage.rl.cascades.cascade_learning import learn_fitted_q
-from sage.rl.cascades.cascade_selection import LEARNERS, choose_cascade, copy_incumbent, learn_within
+from sage.rl.cascades.cascade_selection import (
+    LEARNERS,
+    PricedCascades,
+    choose_cascade,
+    copy_incumbent,
+    learn_within,
+)
 from sage.rl.cascades.cascade_stopping import as_cascade, solve, types_of
 from sage.rl.cascades.simulated_verifier import SimulatedVerifier
 from tests.sage.evidence.cascades.test_cascade_data import small_table
@@ -108,6 +114,16 @@ def test_a_limit_between_two_prices_is_met_by_a_share_of_tasks_for_each(tmp_path
         again.step_probabilities(data.states, data.models, data.eligible),
         policy.step_probabilities(data.states, data.models, data.eligible),
     )
+
+
+def test_a_cascade_that_costs_more_when_learned_from_all_tasks_counts_with_that(parts):
+    cheap, dear = (learn_fitted_q(parts[0], price) for price in (0.8, 0.0))
+    found = {0: (cheap, 1.0), 1: (dear, 4.0)}
+    gain, cost, sure = np.array([-0.2, 0.1, 0.0]), np.array([1.0, 2.0, 9.0]), np.zeros(3)
+    priced = PricedCascades(parts[0], [copy_incumbent] * 3, gain, sure, cost, sure, 0, found)
+    policy = priced.within(Objective(max_usd_per_task=2.5))  # by the estimates alone, the dear one would fit
+    assert policy.other is not None
+    assert (policy.price, policy.other.price, policy.share) == (0.8, 0.0, 0.5)
 
 
 def in_other_units(data: CascadeData, scale: float) -> CascadeData:
