@@ -35,7 +35,7 @@ from sage.rl.training_record import training_of
 
 PROOF_TAIL = 0.975  # of the gate's one-sided bound at one look
 POWER = 0.8  # chance that the gate promotes
-PROOF_NOISE = 1.5  # tasks to learn from over tasks of the proof, as HOLDOUT leaves them
+PROOF_NOISE = 1.0  # rows to learn from over rows of the proof, which also has what is logged until then
 LEAST_SHARE = 0.01  # of a cell's decisions
 MOST_SURE = 0.9995
 ROUNDING = 1e-9  # of the mean cost: models whose costs differ by less cost the same
