@@ -54,7 +54,11 @@ def shares_for(curve: list[tuple[float, float]], quality: float) -> np.ndarray:
 @lru_cache
 def choose_ladder(name: str | None, true_positive: float, false_positive: float, folder: Path) -> tuple[str, ...]:
     """On the repositories but `name` (None: on all), with independent errors; the same for all seeds and correlations."""
-    table, verifier = load(folder), SimulatedVerifier(true_positive, false_positive)
+    return ladder_of(load(folder), name, true_positive, false_positive)
+
+
+def ladder_of(table: OutcomeTable, name: str | None, true_positive: float, false_positive: float) -> tuple[str, ...]:
+    verifier = SimulatedVerifier(true_positive, false_positive)
     train = table.select(table.category != name)
     limit = LADDER_BUDGET * float(train.cost_usd[:, train.score.mean(axis=0).argmax()].mean())
     found = {}
