@@ -19,7 +19,7 @@ from tests.forked import run_script
 ROOT = Path(__file__).parent.parent
 SCRIPT = ROOT / "scripts" / "run_readme.py"
 MAKING_FLAGS = ("--run-dir", "--out", "--output")
-MADE_UNNAMED = {"sage init": "models.yaml", "sage route": "sage.db"}
+MADE_UNNAMED = {"sage init": "models.yaml", "sage log route": "sage.db"}
 PATH = re.compile(r"[\w.-]+/[\w./-]+|[\w-]+\.(yaml|json|jsonl|npz|parquet|safetensors|db|html)")
 
 
