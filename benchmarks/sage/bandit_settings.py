@@ -2,7 +2,7 @@
 
 .venv/bin/python benchmarks/sage/bandit_settings.py --data DIR       # writes results/bandit_settings.json
 
-DIR holds the published packs (see `sage data import`). Tasks come one by one as in online_bandits.py, at most 2,000 of a
+DIR holds the published packs (see `sage log import`). Tasks come one by one as in online_bandits.py, at most 2,000 of a
 table, to the better half of its models (2 to 8, see pools.py). Every table is played twice: as it is, and with a change half
 way, after which the two models with the best mean scores answer under each other's names. Regret per round is against the
 model that is best for the task's role and category in that half. For every table, the setting with the least mean regret

@@ -15,7 +15,7 @@ computed again.
   of learning (sequential doubly robust, three folds). `learned_wide` sees what the attempts cost too. Two rules choose
   by the estimates: `budget`, the best for this share of the best single model's cost (the must is judged at .35, the
   goal at .25, as costs on a new repository are others), and `aim`, the cheapest with this share of its quality. Where
-  no price is at the limit, two prices share the tasks, as `sage rl train-cascade` does it. `known_rates` is the same
+  no price is at the limit, two prices share the tasks, as `sage train --learner cascade` does it. `known_rates` is the same
   with optimal stopping on the recorded outcomes of the other repositories and the rates of the verifier (assumed
   independent), estimated by leaving each of them out once more. On the repository left out, quality and cost are exact
   expectations over the verifier, or means of 40 passes where costs play a part. `line` is the mixture of single models,

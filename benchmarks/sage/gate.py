@@ -12,7 +12,7 @@ One draw is a static table, a candidate, and a log:
   draws are repeated until every second candidate is truly better, by its mean reward over the whole table;
 - log: as many tasks as the table has, drawn from it with replacement, each a task of its own; 20,000 rows drawn from
   these; the static table with .3 of uniform exploration;
-- gate: `sage.proof.evaluation.compare`, as `sage rl gate --interval fixed-n` calls it; a log that it refuses is not promoted;
+- gate: `sage.proof.evaluation.compare`, as `sage prove --interval fixed-n` calls it; a log that it refuses is not promoted;
 - naive rule beside it: the mean reward of the rows in which the candidate agrees with the log is above the log's mean.
 
 The check is on setting `random`: false promotion at most .05 on every table, power at least .35 on two. Exits with 1

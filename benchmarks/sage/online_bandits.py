@@ -3,7 +3,7 @@
 .venv/bin/python benchmarks/sage/online_bandits.py --data DIR              # writes results/online_bandits.json
 .venv/bin/python benchmarks/sage/online_bandits.py --data DIR --orders 2 --out /tmp/x.json
 
-DIR holds the published packs (see `sage data import`). For each order the tasks are shuffled; each policy draws a model
+DIR holds the published packs (see `sage log import`). For each order the tasks are shuffled; each policy draws a model
 from its probabilities among those that were run on the task, sees that model's score only, and learns. Regret per round
 is the mean, over rounds, of the score of the model that is best for the task's role and category over the whole table
 (chosen in hindsight, ties by name) less that of the drawn one; all policies meet the same orders. With `--left-out`, the

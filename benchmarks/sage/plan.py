@@ -1,4 +1,4 @@
-"""Whether `sage rl plan` foretells the gate's power and interval, on real outcome tables.
+"""Whether `sage lab plan` foretells the gate's power and interval, on real outcome tables.
 
 OMP_NUM_THREADS=1 .venv/bin/python benchmarks/sage/plan.py --data DIR
 

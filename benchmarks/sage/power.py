@@ -7,9 +7,9 @@ predicted by cell means (as the gate did), or with the earlier decisions of the 
 
 - any: candidates as in gate.py (a category gets any other model of the pool with probability .3). `even`: all models are
   explored, as in gate.py. `trial`: exploration goes to the candidate where it differs from the static table, and nowhere else
-  (`sage rl plausible --checkpoint`), at most half of these decisions. `everything known`: the interval if every model's outcome
+  (`sage lab plausible --checkpoint`), at most half of these decisions. `everything known`: the interval if every model's outcome
   of every decision were known; what is left is the spread between tasks, which no exploration reduces.
-- plausible: the first 2,000 decisions explore evenly, and from them comes what is plausible (`sage rl plausible`, 3 models). The
+- plausible: the first 2,000 decisions explore evenly, and from them comes what is plausible (`sage lab plausible`, 3 models). The
   candidate takes plausible models only, as a policy learned from a log would, and is judged on later decisions about other draws
   of tasks: 20,000 that go on exploring evenly; 18,000 that explore plausible models only; 18,000 in which the static table
   always answers and a plausible model answers besides, in the shadow.

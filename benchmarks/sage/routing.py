@@ -3,14 +3,14 @@
 OMP_NUM_THREADS=1 .venv/bin/python benchmarks/sage/routing.py --data DIR     # writes results/routing.json, a few minutes
 .venv/bin/python benchmarks/sage/routing.py --data DIR --part pairs     # this part anew, the others of the file as they are
 
-DIR holds the published packs (see `sage data import`) and splits_v1.csv.gz, whose `split_random` says which tasks are
+DIR holds the published packs (see `sage log import`) and splits_v1.csv.gz, whose `split_random` says which tasks are
 held out ('test') in the first part. Everything is chosen on the other tasks. It exits
 with 1 if a must is missed. Three parts:
 
 - task_types: the shrunk category table of `sage.rl.category_table` acts where its confidence is at least the floor, and
   leaves the rest to the single model that is best on train. Held-out tasks: share of the gap to the (optimistic) oracle
   that is closed. Held-out types: each of the types left out in turn, and `split_group`; harm is against that model.
-- pairs: text policies (`sage rl train-text`), each learned on four fifths of the tasks, saved, loaded, and asked about the
+- pairs: text policies (`sage train --learner text`), each learned on four fifths of the tasks, saved, loaded, and asked about the
   other fifth. The cost at 95 % of the dear model's quality is read off the curve that the policies' own choices give at
   every worth of a dollar, as RouteLLM's CPT is; `chosen_on_train` is the point of the worth found without the fifth, and
   `above_the_floor` what the guard lets through at its default floor, where the dear model is the static table.

@@ -111,7 +111,7 @@ TABLES = {
     ),
     "exploration among a file that is not there": (
         with_more("exploration: {share: 0.1, among: nowhere.json}\n"),
-        "exploration.among: nowhere.json cannot be read (No such file or directory): make it with `sage rl plausible",
+        "exploration.among: nowhere.json cannot be read (No such file or directory): make it with `sage lab plausible",
     ),
     "unknown bandit": (with_more("bandit: thompson\n"), "bandit='thompson' is not known: choose from ucb1, contextual"),
     "unknown kind of bandit": (

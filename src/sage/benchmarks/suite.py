@@ -29,7 +29,7 @@ class Suite:
     """
 
     name: str
-    table: str  # 'bundled:NAME', or a file made by `sage data import`
+    table: str  # 'bundled:NAME', or a file made by `sage log import`
     static: str  # the model that the team's table would choose
     held_out_by: str = "task"  # or 'category'
     train_fraction: float = 0.6

@@ -26,7 +26,7 @@ MARK, VERSION = "sage_export", 1
 BEFORE, AFTER = "before --since", "not before --until"
 STEP, HELD_CALL = "a step of a cascade", "a held call"
 ERASED = {"tenant": "erased by tenant", "time": "erased by time", "": "erased by a sage that noted no reason"}
-NO_HEADER = "whether rows are missing was not checked, as these rows have no header of `sage rl export`"
+NO_HEADER = "whether rows are missing was not checked, as these rows have no header of `sage log export`"
 Ranges = list[list[int]]  # first and last number of each
 
 

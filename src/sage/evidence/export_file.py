@@ -35,7 +35,9 @@ def read_records(path: Path) -> Iterator[tuple[Decision, Outcome | None]]:
             except (RoutingDataError, ValueError) as error:  # not UTF-8, or a number of thousands of digits
                 raise RoutingDataError(f"{where}: {error}: export the file again") from error
             if not isinstance(values, dict) or not isinstance(values.get("outcome", ""), dict | None):
-                raise RoutingDataError(f"{where}: a line is a decision with an 'outcome': export with `sage rl export`")
+                raise RoutingDataError(
+                    f"{where}: a line is a decision with an 'outcome': export with `sage log export`"
+                )
             try:
                 given = values.pop("outcome")
                 yield Decision.from_json(values), None if given is None else Outcome.from_json(given)

@@ -142,14 +142,14 @@ class RoutingData:
         selection: Selection = EVERYTHING,
         dropped: Counter[str] | None = None,
     ) -> RoutingData:
-        """Reads the JSONL that `sage rl export` writes; decisions without an outcome only with `gaps`.
+        """Reads the JSONL that `sage log export` writes; decisions without an outcome only with `gaps`.
 
         Rows that `selection` takes away are counted in `dropped` by reason. Raises RoutingDataError for a missing file,
         a damaged line, mixed data, or no outcome at all.
         """
         path = Path(path)
         if not path.is_file():
-            raise RoutingDataError(f"{path}: there is no such file: make it with `sage rl export --output {path}`")
+            raise RoutingDataError(f"{path}: there is no such file: make it with `sage log export --out {path}`")
         taken = Counter() if dropped is None else dropped
         return cls.from_export(path, selection, taken, where=named(path, selection), gaps=gaps)
 

@@ -11,7 +11,7 @@ SUM_TOLERANCE = 1e-6
 MOST = 1e15  # that any amount or count can be: more is a mistake, and numbers beyond it lose their last digits
 NAME = re.compile(r"[^\s\x00-\x1f]{1,200}")
 # Sources of reports about a decision, strongest first. A report never changes what a stronger source said.
-OPERATOR = "operator"  # whoever has the log's file: `sage outcome`, Router.outcome
+OPERATOR = "operator"  # whoever has the log's file: `sage log outcome`, Router.outcome
 PROXY = "proxy"  # measured by sage itself: cost, tokens, latency, a call that failed
 CI = "ci"  # a signed result of a CI system
 TRAFFIC = "traffic"  # seen in what agents send: tests that they ran, a client that left

@@ -240,7 +240,7 @@ def parse_guard(value: object) -> GuardLimits:
 
 
 def parse_exploration(value: object, models: dict[str, Model], folder: Path) -> Exploration:
-    """Returns the exploration of a share alone, or of a mapping with models or the file of `sage rl plausible`."""
+    """Returns the exploration of a share alone, or of a mapping with models or the file of `sage lab plausible`."""
     if not isinstance(value, dict):
         return Exploration(share=non_negative_number(value, "exploration", most=1.0))
     given = section(Exploration, value, "exploration")
@@ -258,7 +258,7 @@ def parse_exploration(value: object, models: dict[str, Model], folder: Path) -> 
             raise ModelsFileError(f"exploration.among: {error}") from error
     if among is not None:
         raise ModelsFileError(
-            f"exploration.among={among!r} must be a list of models, or the file that `sage rl plausible` wrote"
+            f"exploration.among={among!r} must be a list of models, or the file that `sage lab plausible` wrote"
         )
     return Exploration(share=share, shadow=shadow)
 

@@ -50,7 +50,7 @@ def read_columns(path: Path) -> tuple[dict[str, np.ndarray], dict]:
     """
     check_suffix(path)
     if not path.is_file():
-        raise OutcomeFileError(f"{path}: there is no such file: make it with `sage data import`")
+        raise OutcomeFileError(f"{path}: there is no such file: make it with `sage log import`")
     columns, description = (read_npz if path.suffix == ".npz" else read_parquet)(path)
     return columns, json.loads(description)
 
@@ -64,7 +64,7 @@ def read_npz(path: Path) -> tuple[dict[str, np.ndarray], str]:
             packed = json.loads(columns.pop("texts").tobytes())
             description = packed.pop(METADATA_KEY)
     except (zipfile.BadZipFile, ValueError, KeyError, EOFError) as error:
-        raise OutcomeFileError(f"{path}: not an outcome table ({error}): import it with `sage data import`") from error
+        raise OutcomeFileError(f"{path}: not an outcome table ({error}): import it with `sage log import`") from error
     return columns | {name: text_array(name, values) for name, values in packed.items()}, description
 
 
@@ -73,7 +73,7 @@ def read_parquet(path: Path) -> tuple[dict[str, np.ndarray], str]:
     description = (table.schema.metadata or {}).get(METADATA_KEY.encode())
     if description is None:
         raise OutcomeFileError(
-            f"{path}: a Parquet file, but not an outcome table: import it with `sage data import KIND {path}`"
+            f"{path}: a Parquet file, but not an outcome table: import it with `sage log import KIND {path}`"
         )
     columns = {}
     for name in table.column_names:

@@ -115,7 +115,7 @@ class OutcomeTable:
         missing = [name for name in (*DESCRIPTION, *TEXTS, *AMOUNTS) if name not in {**columns, **metadata}]
         if missing:
             raise OutcomeTableError(
-                f"{path}: not an outcome table ({missing[0]} is missing): see `sage data import --help`"
+                f"{path}: not an outcome table ({missing[0]} is missing): see `sage log import --help`"
             )
         values: dict = {name: metadata[name] for name in DESCRIPTION} | columns
         table = cls(**values | {"models": tuple(metadata["models"])})

@@ -29,7 +29,7 @@ class TrainedCascade:
     selection: str  # which rows were taken and how many were not; '' for all
 
     def to_json(self) -> dict:
-        """Returns plain values, as `sage rl train-cascade --json` prints them."""
+        """Returns plain values, as `sage train --learner cascade --json` prints them."""
         policy, training = self.policy, self.policy.training
         return {
             "checkpoint": str(self.checkpoint),

@@ -182,7 +182,7 @@ def evaluate(
     the policy is a `ValueError`.
 
     Args:
-        log: the SQLite log, a file that `sage rl export` wrote, or rows: pairs of a `Decision` and its `Outcome`, or
+        log: the SQLite log, a file that `sage log export` wrote, or rows: pairs of a `Decision` and its `Outcome`, or
             None for an outcome that nobody reported.
         checkpoint: a policy or a cascade that `train` wrote.
         models: the models.yaml with the static table, the objective and the floor; None takes models.yaml of this

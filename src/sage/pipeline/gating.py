@@ -25,7 +25,7 @@ class GateResult(GateVerdict):
     no_record: str = ""  # why nothing was written
 
     def to_json(self) -> dict:
-        """Returns plain values, as `sage rl gate --json` prints them."""
+        """Returns plain values, as `sage prove --json` prints them."""
         return {
             "promote": self.promote,
             "reason": self.reason,

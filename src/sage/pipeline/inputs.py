@@ -115,7 +115,7 @@ def exported(
     selection: Selection,
     dropped: Counter[str],
 ) -> Iterator[Path]:
-    """Exports a log as `sage rl export` does, to a private file that is gone afterwards."""
+    """Exports a log as `sage log export` does, to a private file that is gone afterwards."""
     with TemporaryDirectory(prefix="sage-") as folder:
         file = Path(folder) / "rows.jsonl"
         with closing(DecisionLog(path)) as opened:

@@ -50,7 +50,7 @@ class TrainedPolicy:
     selection: str  # which rows were taken and how many were not; '' for all
 
     def to_json(self) -> dict:
-        """Returns plain values, as `sage rl train-... --json` prints them."""
+        """Returns plain values, as `sage train --json` prints them."""
         policy, training = self.policy, self.policy.training
         categories = policy.categorizer
         return {
@@ -112,7 +112,7 @@ def train(
     `ValueError` that names the field, the value and the fix, and nothing is written.
 
     Args:
-        log: the SQLite log, a file that `sage rl export` wrote, or rows: pairs of a `Decision` and its `Outcome`, or
+        log: the SQLite log, a file that `sage log export` wrote, or rows: pairs of a `Decision` and its `Outcome`, or
             None for an outcome that nobody reported.
         out: the checkpoint to write.
         learner: "dr", "table", "text", "bc" or "cql"; for logged cascades "cascade", which compares three learners, or

@@ -70,13 +70,15 @@ def load_policy(path: str | Path) -> LearnedPolicy:
 
 
 def load_cascade(path: str | Path) -> LearnedCascade:
-    """Reads a cascade that `sage rl train-cascade` wrote.
+    """Reads a cascade that `sage train --learner cascade` wrote.
 
     Raises PolicyLoadError if the file is damaged, of another version, or a policy of single decisions.
     """
     policy = load_any(path)
     if not isinstance(policy, LearnedCascade):
-        raise PolicyLoadError(f"{path} is no cascade but a {policy.kind} policy: make one with `sage rl train-cascade`")
+        raise PolicyLoadError(
+            f"{path} is no cascade but a {policy.kind} policy: make one with `sage train --learner cascade`"
+        )
     return policy
 
 
@@ -111,7 +113,7 @@ def read_file(path: Path) -> tuple[str, str, dict[str, np.ndarray]]:
     Raises PolicyLoadError if the file is missing or is no policy file.
     """
     if not path.is_file():
-        raise PolicyLoadError(f"{path}: there is no such file: make it with `sage rl train-dr --out {path}`")
+        raise PolicyLoadError(f"{path}: there is no such file: make it with `sage train --out {path}`")
     try:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
@@ -122,7 +124,7 @@ def read_file(path: Path) -> tuple[str, str, dict[str, np.ndarray]]:
             "are never read; train it again"
         ) from error
     if "header" not in metadata or "sha256" not in metadata:
-        raise PolicyLoadError(f"{path} is not a policy of sage: make one with `sage rl train-dr --out {path}`")
+        raise PolicyLoadError(f"{path} is not a policy of sage: make one with `sage train --out {path}`")
     return metadata["header"], metadata["sha256"], arrays
 
 

@@ -52,7 +52,7 @@ class PlausibleModels:
 
         Raises PlausibleError if it cannot be read, has another format version or lacks a field.
         """
-        fix = "make it with `sage rl plausible --data FILE --out FILE`"
+        fix = "make it with `sage lab plausible --data FILE --out FILE`"
         try:
             values = json.loads(read_text(path))
             if values["format"] != FORMAT:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def summary_of(found: OfflineEvaluation) -> str:
-    """Returns the lines that `sage rl eval-offline` prints."""
+    """Returns the lines that `sage prove` prints."""
     subject = (
         f"{found.policy} {found.policy_version} minus {found.incumbent} {found.incumbent_version}, "
         f"{found.reward_version}, {found.data_source} data: {found.num_rows:,} rows kept out of training "

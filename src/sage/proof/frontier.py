@@ -71,7 +71,7 @@ class Frontier:
 def cost_quality_frontier(
     log: RoutingData, *, static: RoutingPolicy | None = None, objective: Objective = DEFAULT, seed: int = 0
 ) -> Frontier:
-    """Learns policies as `sage rl train-dr` does, and estimates them on tasks that they were not learned from.
+    """Learns policies as `sage train` does, and estimates them on tasks that they were not learned from.
 
     Raises EvaluationError if fewer than FEWEST_TASKS tasks have outcomes, and RewardError if no row has quality and
     cost.

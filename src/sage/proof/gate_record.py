@@ -13,7 +13,7 @@ from pathlib import Path
 from sage.evidence.objective import DEFAULT, Objective
 from sage.files import read_text, sha256_of, write_json
 
-GATE = "judge it with `sage rl gate --data FILE --checkpoint {checkpoint}`"
+GATE = "prove it with `sage prove {checkpoint}`"
 RECORD = ".gate.json"  # after the checkpoint's name
 EARLIER = "earlier"  # verdicts on other files that were at this place
 MOST_EARLIER = 20

@@ -16,9 +16,9 @@ WIDE_RANGE = 8.0  # costs that differ by more are drawn on a logarithmic scale
 HEAD = ("policy", "quality", "95 % interval", "USD per decision", "95 % interval", "USD per task", "other model")
 NOTE = (
     "Means over the decisions of the log, estimated from its propensities. Policies on the curve were learned as "
-    "<code>sage rl train-dr</code> does it, on other tasks than those that they are judged on; a dollar counts as more quality "
+    "<code>sage train</code> does it, on other tasks than those that they are judged on; a dollar counts as more quality "
     "from right to left. Intervals are of the difference to the static table, at one look, each by itself: a point picked "
-    "because it looks best is a little worse than it looks. Only <code>sage rl gate</code> proves."
+    "because it looks best is a little worse than it looks. Only <code>sage prove</code> proves."
 )
 Place = Callable[[float], float]
 

@@ -157,7 +157,7 @@ def evaluation(values: dict | None) -> str:
     if values is None:
         return (
             "<p class=note>Means of two policies in a log are not comparable: they met different tasks. For a proof run "
-            "<code>sage rl eval-offline</code> and give its file with <code>--evaluation</code>.</p>"
+            "<code>sage prove</code> and give its file with <code>--proof</code>.</p>"
         )
     rows = []
     for name, value in values.items():
@@ -168,7 +168,7 @@ def evaluation(values: dict | None) -> str:
             value = f"{value['now']:.2f}, {part:.0%} of what full information would allow"
         if not isinstance(value, dict | list):
             rows.append((escape(name), escape(show(value))))
-    return table(("from sage rl eval-offline", ""), rows)
+    return table(("from sage prove", ""), rows)
 
 
 def other_sources(counts: dict[str, int]) -> str:

@@ -206,7 +206,7 @@ def cut(path: Path) -> Path:
         (lambda folder: on(trained(folder / "policy", floor=0.5)), "a confidence floor of 0.5, and the table has 0.9"),
         (
             lambda folder: on(trained(folder / "policy", floor=0.9, objective="at most 1.0 points worse")),
-            "for the objective 'at most 1.0 points worse', and the table has 'reward_v1': train for it, then judge it",
+            "for the objective 'at most 1.0 points worse', and the table has 'reward_v1': train for it, then prove it",
         ),
         (lambda folder: on(half_a_record(trained(folder / "policy"))), "policy.gate.json cannot be read"),
         (lambda folder: on(folder / "nowhere") | {"SAGE_RL_FORCE": "1"}, "there is no such file"),

@@ -78,7 +78,7 @@ def test_sentences_about_a_log_name_it_and_not_a_copy(folder):
 @pytest.mark.parametrize(
     ("log", "sentence"),
     [
-        ("nowhere.jsonl", "nowhere.jsonl: there is no such file: make it with `sage rl export"),
+        ("nowhere.jsonl", "nowhere.jsonl: there is no such file: make it with `sage log export"),
         (7, "log=7 must be the path of a log or of its export, or rows"),
         ([("a", None)], "log: row 1 is a tuple: give pairs of a Decision and its Outcome"),
         ([episode(attempt("a", True), stop())], "log: row 1 is a CascadeEpisode"),

@@ -57,7 +57,9 @@ def export_cascades(
     ready.update(source_of(rows) for rows in found if not why_left_out(rows) and not why_missing(episode_of(rows)))
     chosen = data_source or strongest(counts, ready)
     if chosen is None or not counts[chosen]:
-        raise ExportError(f"{log.path} has no cascade that you asked for: run some with `sage route --cascade` first")
+        raise ExportError(
+            f"{log.path} has no cascade that you asked for: run some with `sage log route --cascade` first"
+        )
     here = [rows for rows in found if source_of(rows) == chosen]
     episodes = [episode_of(rows) for rows in here if not why_left_out(rows)]
     missing = Counter(reason for episode in episodes if (reason := why_missing(episode)))
