@@ -79,6 +79,62 @@ class Unlike(ParallelRelay):
         return spaces.Discrete(3 if agent == NAMES[1] else 2)
 
 
+class Pair:
+    """Two agents for five steps; `mask` is what `info` allows them, `actions` theirs, and `state` what `state()` does."""
+
+    metadata: dict[str, Any] = {}
+
+    def __init__(self, mask: list[int] | None = None, actions: spaces.Space | None = None, state: Any = None) -> None:
+        self.possible_agents, self.agents = ["a_0", "a_1"], list[str]()
+        self.time, self.seen = 0, spaces.Box(0.0, 1.0, (2,), np.float32)
+        self.infos = {} if mask is None else {"action_mask": np.array(mask, np.int8)}
+        self.actions = actions or spaces.Discrete(2)
+        if state is not None:
+            self.state, self.state_space = state, self.seen
+
+    def observation_space(self, agent: str) -> spaces.Space:
+        return self.seen
+
+    def action_space(self, agent: str) -> spaces.Space:
+        return self.actions
+
+    def answer(self) -> tuple[dict, dict]:
+        names = self.possible_agents
+        return {name: np.full(2, self.time / 5, np.float32) for name in names}, dict.fromkeys(names, self.infos)
+
+    def reset(self, seed: int | None = None, options: dict | None = None) -> tuple[dict, dict]:
+        self.time, self.agents = 0, list(self.possible_agents)
+        return self.answer()
+
+    def step(self, actions: dict[str, Any]) -> tuple[dict, dict, dict, dict, dict]:
+        self.time += 1
+        over = dict.fromkeys(self.agents, self.time == 5)
+        rewards = dict.fromkeys(self.agents, 1.0)
+        self.agents = [] if self.time == 5 else self.agents
+        obs, infos = self.answer()
+        return obs, rewards, over, dict.fromkeys(over, False), infos
+
+    def close(self) -> None: ...
+
+
+class LateState(Pair):
+    """A pair whose state cannot be read once nobody is left, as in PettingZoo's multiwalker."""
+
+    def __init__(self) -> None:
+        super().__init__(state=lambda: {True: np.zeros(2, np.float32)}[bool(self.agents)])
+
+
+class Keyless(Pair):
+    """The second observation has no key `b`."""
+
+    def observation_space(self, agent: str) -> spaces.Space:
+        return spaces.Dict({"a": self.seen, "b": self.seen})
+
+    def answer(self) -> tuple[dict, dict]:
+        obs, infos = super().answer()
+        return {name: {"a": x, "b": x} if self.time == 0 else {"a": x} for name, x in obs.items()}, infos
+
+
 class Turns:
     """An environment in which agents take turns."""
 

@@ -1,23 +1,26 @@
 """Parallel environments of PettingZoo, trained as any other; and what is wrong with one, in a sentence."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 
 import rl_training
-from rl_training import IPPO, PPO, QMIX, ConfigError
+from rl_training import IPPO, MAPPO, PPO, ConfigError
 from rl_training.core.joint_actions import uniform_policy
 from rl_training.envs import EnvConfig, NativeTeamEnv, check, make_env
+from rl_training.envs.factory import EnvFactory
 from rl_training.experiment.checkpoint import difference
 from tests.conformance.test_life_cycle import final_state
+from tests.conformance.test_teams import CASES, TeamCase
 from tests.needs import require_package
 from tests.relay import LENGTH, Relay
-from tests.zoo import ParallelRelay, Silent, Stranger, Turns, Unlike
+from tests.zoo import Keyless, LateState, Pair, ParallelRelay, Silent, Stranger, Turns, Unlike
 
 RELAY = "tests.zoo:ParallelRelay"
-LIVES = {"agents": {"lives": True}, "backend": "pettingzoo"}
 SPREAD = "pettingzoo:mpe2.simple_spread_v3"
 SMALL = {"n_envs": 2, "n_steps": 16, "batch_size": 16, "n_epochs": 1, "seed": 0, "compile": False, "threads": 1}
 
@@ -73,6 +76,33 @@ def test_the_kit_passes_both_and_an_environment_of_the_package() -> None:
 def test_what_is_wrong_is_said(env: type, agents: dict[str, object], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         IPPO(env, backend="pettingzoo", agents=agents, **SMALL).learn(16, progress=False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "env", "said"),
+    [
+        (IPPO, lambda: Pair(mask=[0, 0]), "the action_mask of the agent 'a_0' allows no action: let it end"),
+        (IPPO, lambda: Pair(mask=[1, 0, 1]), r"'a_0' observed action_mask of shape \(3,\), not \(2,\)"),
+        (IPPO, lambda: Pair(mask=[1, 1], actions=spaces.Box(-1.0, 1.0)), "'a' have an action_mask and Box actions"),
+        (IPPO, Keyless, "'a_0' observed 'a' and no 'b': return all keys"),
+        (MAPPO, Pair, "MAPPO needs a global state, and this environment gives none"),
+        (MAPPO, lambda: Pair(state=lambda: np.zeros(3)), r"state\(\) has the shape \(3,\): return \(2,\)"),
+        (MAPPO, lambda: Pair(state=lambda: {}["x"]), r"state\(\) failed, and the environment has a state_space"),
+    ],
+)
+def test_masks_and_states_that_are_wrong_are_said(kind: type[rl_training.Agent], env: EnvFactory, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        kind(env, backend="pettingzoo", **SMALL).learn(16, progress=False)
+
+
+def test_agents_that_never_act_are_named_by_the_kit() -> None:
+    config = relay_config(lives=True)
+    with pytest.raises(ValueError, match="'a_0' never acts within 20 steps: raise num_steps, or leave it out"):
+        check(replace(config, id="tests.zoo:Pair", kwargs={"mask": [0, 0]}), num_steps=20)
+
+
+def test_a_state_that_is_gone_when_all_have_terminated_is_not_needed() -> None:
+    check(LateState, num_steps=20)
 
 
 @pytest.mark.parametrize(
@@ -133,16 +163,21 @@ def test_pause_save_load_and_go_on_equals_no_pause(tmp_path: Path) -> None:
     assert difference(final_state(straight), final_state(resumed)) is None
 
 
-@pytest.mark.parametrize("kind", [IPPO, QMIX])
-def test_two_samplers_take_the_same_steps_as_one_process(kind: type[rl_training.Agent]) -> None:
-    settings = SMALL if kind is IPPO else {
-        **{key: SMALL[key] for key in ("n_envs", "seed", "compile", "threads")},
-        "train_freq": 2, "learning_starts": 20, "batch_size": 8, "buffer_size": 100,
-    }  # fmt: skip
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=case.name, marks=[] if case.name in ("IPPO", "QMIX") else [pytest.mark.slow])
+        for case in CASES
+    ],
+)
+def test_two_samplers_take_the_same_steps_as_one_process(case: TeamCase) -> None:
+    waits = case.name != "IndependentQ"
+    lives = {"agents": {"lives": waits}, "backend": "pettingzoo"}
     states = []
     for workers in (1, 2):
-        agent = kind(ParallelRelay, sampling={"workers": workers}, **LIVES, **settings)
-        agent.learn(64, progress=False)
+        agent = case.agent(ParallelRelay if waits else Pair, sampling={"workers": workers}, **lives)
+        agent.learn(256, progress=False)
+        assert agent.progress.gradient_steps > 0
         states.append(final_state(agent))
         agent.close()
     assert difference(states[0], states[1]) is None

@@ -75,4 +75,4 @@ def check_everybody_acts(spec: TeamSpec, observations: list[Tree]) -> Iterator[s
     acted = torch.stack([joint(obs)[ACTING].bool().any(0) for obs in observations]).any(0)
     for name, did in zip(spec.agents, acted.tolist(), strict=True):
         if not did:
-            yield f"{name!r} never acts within {len(observations)} steps: raise num_steps, or leave it out of the team"
+            yield f"{name!r} never acts within {len(observations) - 1} steps: raise num_steps, or leave it out of the team"

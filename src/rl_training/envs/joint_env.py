@@ -42,7 +42,7 @@ class JointEnv(gym.Env):
         self.masked = any(isinstance(info, dict) and MASK in info for info in infos.values())
         self.team = self.find_team(first)
         self.names, self.agents = set(env.possible_agents), self.team.agents
-        self.returns = np.zeros(len(self.agents))
+        self.returns, self.seen = np.zeros(len(self.agents)), np.zeros(0)
         self.metadata = getattr(env, "metadata", {})
         self.render_mode = getattr(env, "render_mode", None)
         assert isinstance(self.team.obs, Dict)
@@ -63,7 +63,11 @@ class JointEnv(gym.Env):
                 )
             obs, action = convert_space(spaces[0][0], role="observation"), convert_space(spaces[0][1], role="action")
             if self.masked:
-                assert isinstance(action, Discrete)
+                if not isinstance(action, Discrete):
+                    kind = type(action).__name__
+                    raise ValueError(
+                        f"the agents of group {group!r} have an {MASK} and {kind} actions: use Discrete ones"
+                    )
                 own = dict(obs.spaces) if isinstance(obs, Dict) else {"observation": obs}
                 obs = Dict(own | {MASK: MultiBinary(action.num)})
             members.append(AgentGroup(group, tuple(agents), obs, action))  # pyrefly: ignore (a leaf)
@@ -95,7 +99,8 @@ class JointEnv(gym.Env):
         info: dict[str, Any] = {AGENT_REWARD: reward} | self.lives_of(ends, cuts)
         if over and self.team.reward != "shared":
             info |= {return_name(name): total for name, total in zip(self.agents, self.returns.tolist(), strict=True)}
-        return self.join(obs, infos), self.team_reward(reward, before), over and not cuts, over and bool(cuts), info
+        joint = self.join(obs, infos, ended=over and not cuts)
+        return joint, self.team_reward(reward, before), over and not cuts, over and bool(cuts), info
 
     def lives_of(self, ends: list[str], cuts: list[str]) -> dict[str, np.ndarray]:
         if not self.team.lives:
@@ -147,7 +152,7 @@ class JointEnv(gym.Env):
                     found[name] = int(part[0])
         return found
 
-    def join(self, obs: dict[str, Any], infos: dict[str, Any]) -> dict[str, np.ndarray]:
+    def join(self, obs: dict[str, Any], infos: dict[str, Any], *, ended: bool = False) -> dict[str, np.ndarray]:
         """Returns the joint observation; zeros stand for agents that are not there."""
         missing = next((name for name in self.env.agents if name not in obs), None)
         if missing is not None:
@@ -168,7 +173,21 @@ class JointEnv(gym.Env):
         if self.team.lives:
             joint |= {ALIVE: np.array([name in self.env.agents for name in self.agents], np.int8)}
             joint |= {ACTING: np.array(acts, np.int8)}
-        return joint | ({STATE: np.asarray(self.env.state())} if STATE in rows else {})
+        return joint | ({STATE: self.read_state(ended=ended)} if STATE in rows else {})
+
+    def read_state(self, *, ended: bool) -> np.ndarray:
+        """Returns the global state; where it fails and all have terminated, that before, because nothing is made of it."""
+        space = self.team.obs.spaces[STATE]  # pyrefly: ignore (a Dict)
+        try:
+            found = np.asarray(self.env.state())
+        except Exception as error:
+            if not ended:
+                raise ValueError(f"state() failed, and the environment has a state_space: {error!r}") from error
+            return self.seen
+        if found.shape != space.shape:
+            raise ValueError(f"state() has the shape {found.shape}: return {space.shape}, as the state_space says")
+        self.seen = found
+        return found
 
     def parts_of(
         self, name: str, group: AgentGroup, obs: dict[str, Any], infos: dict[str, Any]
@@ -183,6 +202,10 @@ class JointEnv(gym.Env):
             given = given | {MASK: allowed}
         found = {}
         for key, leaf in spaces.items():
+            if key not in given:
+                raise ValueError(
+                    f"the agent {name!r} observed {', '.join(map(repr, given))} and no {key!r}: return all keys"
+                )
             found[key] = np.asarray(given[key])
             if found[key].shape != leaf.shape:
                 raise ValueError(
