@@ -87,7 +87,6 @@ def test_what_is_wrong_is_said(env: type, agents: dict[str, object], said: str) 
         (IPPO, Keyless, "'a_0' observed 'a' and no 'b': return all keys"),
         (MAPPO, Pair, "MAPPO needs a global state, and this environment gives none"),
         (MAPPO, lambda: Pair(state=lambda: np.zeros(3)), r"state\(\) has the shape \(3,\): return \(2,\)"),
-        (MAPPO, lambda: Pair(state=lambda: {}["x"]), r"state\(\) failed, and the environment has a state_space"),
     ],
 )
 def test_masks_and_states_that_are_wrong_are_said(kind: type[rl_training.Agent], env: EnvFactory, said: str) -> None:

@@ -176,18 +176,12 @@ class JointEnv(gym.Env):
         return joint | ({STATE: self.read_state(ended=ended)} if STATE in rows else {})
 
     def read_state(self, *, ended: bool) -> np.ndarray:
-        """Returns the global state; where it fails and all have terminated, that before, because nothing is made of it."""
+        """Returns the global state; that before if all have terminated: nothing is made of it, and not all can tell it."""
         space = self.team.obs.spaces[STATE]  # pyrefly: ignore (a Dict)
-        try:
-            found = np.asarray(self.env.state())
-        except Exception as error:
-            if not ended:
-                raise ValueError(f"state() failed, and the environment has a state_space: {error!r}") from error
-            return self.seen
-        if found.shape != space.shape:
-            raise ValueError(f"state() has the shape {found.shape}: return {space.shape}, as the state_space says")
-        self.seen = found
-        return found
+        self.seen = self.seen if ended else np.asarray(self.env.state())
+        if self.seen.shape != space.shape:
+            raise ValueError(f"state() has the shape {self.seen.shape}: return {space.shape}, as the state_space says")
+        return self.seen
 
     def parts_of(
         self, name: str, group: AgentGroup, obs: dict[str, Any], infos: dict[str, Any]
