@@ -1,6 +1,6 @@
 """Whether learned cascades keep to a budget, and how they compare with single models that are mixed at random.
 
-OMP_NUM_THREADS=1 .venv/bin/python benchmarks/sage/cascade_budgets.py --data DIR --workers 2
+OMP_NUM_THREADS=1 .venv/bin/python benchmarks/sage/cascade_budgets.py --data DIR --processes 2
 
 Outcomes and costs are recorded (SWE-bench); the verifier is simulated as in cascades.py. A ladder (cascades.py says how it is chosen)
 logs 10,000 episodes with .3 of exploration over the tasks to learn from. From this log alone, `sage train --learner cascade` learns
@@ -163,7 +163,7 @@ def main() -> int:
     parser.add_argument(
         "--verifiers", type=int, nargs="+", default=list(range(len(VERIFIERS))), help="numbers in VERIFIERS"
     )
-    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--out", type=Path, default=OUT, help="folder of the results")
     arguments = parser.parse_args()
     if arguments.pack:
@@ -171,7 +171,7 @@ def main() -> int:
         return 0
     table = OutcomeTable.open(arguments.packed / f"{NAME}-cascades.npz") if arguments.packed else load(arguments.data)
     results = []
-    with ProcessPoolExecutor(arguments.workers) as pool:
+    with ProcessPoolExecutor(arguments.processes) as pool:
         for part, number in product(arguments.parts, arguments.verifiers):
             rates = VERIFIERS[number]
             path = arguments.out / f"{part}_{rates[0]:g}_{rates[1]:g}_{rates[2]:g}.json"

@@ -13,7 +13,7 @@ import numpy as np
 from cascade_logs import INCUMBENT, TARGETS, LadderWorld
 from cascade_worlds import VERIFIERS, load, read
 
-from rl_training.evaluation import Report, compare_episodes, diagnose_episodes, evaluate_episodes
+from rl_base.evaluation import Report, compare_episodes, diagnose_episodes, evaluate_episodes
 from sage.files import write_json
 from sage.rl.cascades.simulated_verifier import SimulatedVerifier
 

@@ -12,7 +12,7 @@ import numpy as np
 from cascade_replay import replay_cascade
 from cascade_worlds import stopping
 
-from rl_training.evaluation import EpisodeLog, cross_fit_values, ratio_moments
+from rl_base.evaluation import EpisodeLog, cross_fit_values, ratio_moments
 from sage.benchmarks.cascades import choose_pool, expected_of
 from sage.evidence.cascades.cascade_data import CascadeData
 from sage.outcomes.table import OutcomeTable

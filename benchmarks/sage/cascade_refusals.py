@@ -14,7 +14,7 @@ import numpy as np
 from cascade_logs import INCUMBENT, TARGETS, DrawnLog, LadderWorld
 from cascade_worlds import VERIFIERS, load, read
 
-from rl_training.evaluation import (
+from rl_base.evaluation import (
     Diagnostics,
     Estimate,
     diagnose_episodes,

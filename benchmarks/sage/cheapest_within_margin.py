@@ -1,6 +1,6 @@
 """The objective "at most one point worse, as cheap as possible": what it saves, what it loses, and whether the gate can be fooled.
 
-OMP_NUM_THREADS=1 .venv/bin/python benchmarks/sage/cheapest_within_margin.py --data DIR --workers 2
+OMP_NUM_THREADS=1 .venv/bin/python benchmarks/sage/cheapest_within_margin.py --data DIR --processes 2
 
 Tables are those with a cost for every model and task (pools as in pools.py). The static table is the best single model. Parts:
 
@@ -39,8 +39,8 @@ from learn_from_log import FLOOR, PerCategory, served
 from objective_worlds import Worlds, load_table, worlds_of
 from quick_gate import Log, agree, clustered, gains, predict, unseen_outcomes
 
+from rl_base.evaluation import Estimate, interval
 from rl_base.evaluation.unseen import Unseen
-from rl_training.evaluation import Estimate, interval
 from sage.evidence.objective import points_worse
 from sage.evidence.quality_and_cost import estimate_both
 from sage.files import write_json
@@ -254,7 +254,7 @@ def main() -> int:
     parser.add_argument("--draws", type=int, default=2_000, help="of the part margin, per table and setting")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
-    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--out", type=Path, default=OUT, help="folder of the results")
     arguments = parser.parse_args()
     if arguments.pack:
@@ -262,7 +262,7 @@ def main() -> int:
             load_table(name, arguments.data).save(arguments.pack / f"{name}.npz")
         return 0
     results = []
-    with ProcessPoolExecutor(arguments.workers) as pool:
+    with ProcessPoolExecutor(arguments.processes) as pool:
         for part, name in product(arguments.parts, arguments.tables):
             path = arguments.out / f"{name}-{part}.json"
             if not path.exists():

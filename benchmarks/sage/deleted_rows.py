@@ -1,6 +1,6 @@
 """What the gate does when rows were deleted from a log: those that speak most against the candidate, on real outcome tables.
 
-OMP_NUM_THREADS=1 .venv/bin/python benchmarks/sage/deleted_rows.py --data DIR --workers 2
+OMP_NUM_THREADS=1 .venv/bin/python benchmarks/sage/deleted_rows.py --data DIR --processes 2
 
 Logs of 20,000 rows, static tables (`random`) and candidates are drawn as in gate.py. From each log the 1 to 50 rows are deleted whose
 doubly robust terms are the smallest. "Before" is a gate that does not know of them; "after" knows how many numbers of the log have no
@@ -101,13 +101,13 @@ def main() -> int:
     source.add_argument("--data", type=Path, help="folder of the outcome packs")
     source.add_argument("--packed", type=Path, help="file that near_null.py --pack wrote")
     parser.add_argument("--draws", type=int, default=100, help="per table and kind of candidate")
-    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--tables", nargs="+", choices=FILES, default=list(FILES))
     parser.add_argument("--out", type=Path, default=OUT, help="folder of the results")
     arguments = parser.parse_args()
     failed = []
     given = (arguments.data, arguments.packed)
-    with ProcessPoolExecutor(arguments.workers, initializer=open_worlds, initargs=given) as pool:
+    with ProcessPoolExecutor(arguments.processes, initializer=open_worlds, initargs=given) as pool:
         for kind in arguments.tables:
             path = arguments.out / f"{kind}.json"
             if not path.exists():

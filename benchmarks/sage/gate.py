@@ -32,7 +32,7 @@ from typing import NamedTuple
 import numpy as np
 from pools import FILES, load_pool
 
-from rl_training.evaluation import BanditLog
+from rl_base.evaluation import BanditLog
 from sage.evidence.table_rewards import table_rewards, table_weights
 from sage.files import write_json
 from sage.proof.evaluation import compare

@@ -30,7 +30,7 @@ from gate import RAREST, ROWS, World, load, share_better
 from pools import FILES
 from quick_gate import check, draw, judge
 
-from rl_training.evaluation import interval
+from rl_base.evaluation import interval
 from sage.files import write_json
 from sage.proof.evaluation import LEVEL
 

@@ -1,6 +1,6 @@
 """How often the gate promotes a candidate that is hardly worse, by table and number of rows, and what guarding against it costs.
 
-OMP_NUM_THREADS=1 .venv/bin/python benchmarks/sage/near_null.py --data DIR --workers 2
+OMP_NUM_THREADS=1 .venv/bin/python benchmarks/sage/near_null.py --data DIR --processes 2
 
 Logs, static tables (`random`) and candidates are drawn as in gate.py, from all outcome tables: with the better half of their models,
 and (`-everyone`) with all. A candidate that is 0 to .3 points worse is the hardest to tell from a better one. Every number is measured
@@ -39,7 +39,7 @@ from new_model import NEW_MODEL, TRIES, judge_new_model
 from pools import FILES, MORE_FILES
 from quick_gate import Found, check, draw, judge
 
-from rl_training.evaluation import interval
+from rl_base.evaluation import interval
 from sage.files import write_json
 from sage.proof.evaluation import LEVEL
 
@@ -203,7 +203,7 @@ def main() -> int:
     parser.add_argument("--parts", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--rows", nargs="+", type=int, default=list(ROWS))
     parser.add_argument("--tables", nargs="+", help="default: all")
-    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--out", type=Path, default=OUT, help="folder of the results")
     arguments = parser.parse_args()
     arrays = load_arrays(arguments.data) if arguments.data else dict(np.load(arguments.packed))
@@ -212,7 +212,7 @@ def main() -> int:
         np.savez_compressed(arguments.pack, **arrays)
         return 0
     worlds, results = worlds_of(arrays), []
-    with ProcessPoolExecutor(arguments.workers) as pool:
+    with ProcessPoolExecutor(arguments.processes) as pool:
         for cell in all_cells(arguments.tables or list(worlds), arguments.parts, arguments.rows):
             path = arguments.out / cell.path
             if not path.exists():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from quick_gate import Found
 
-from rl_training.evaluation import BanditLog, diagnose_bandit
+from rl_base.evaluation import BanditLog, diagnose_bandit
 from sage.evidence.missingness import GONE, find_gaps
 from sage.evidence.task_evidence import gain_estimate, predict_for_proof
 from sage.proof.evaluation import FEWEST_TASKS

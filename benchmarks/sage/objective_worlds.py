@@ -15,9 +15,9 @@ from learn_from_log import PerCategory
 from pools import FILES, load_pool
 from quick_gate import Log, agree, clustered, gains, has_gone, is_refused, predict, unseen_outcomes
 
+from rl_base.evaluation import Estimate, interval
 from rl_base.evaluation.intervals import Method
 from rl_base.evaluation.unseen import Unseen
-from rl_training.evaluation import Estimate, interval
 from sage.evidence.quality_and_cost import COST_SCALE, estimate_both
 from sage.outcomes.files import open_parquet
 from sage.outcomes.importers import import_table

@@ -27,8 +27,8 @@ from gate import ROWS, World, draw_pair, load
 from pools import FILES
 from power import Question, answers, draw_tasks, logged
 
+from rl_base.evaluation import BanditLog
 from rl_base.evaluation.within_cluster import variance_components
-from rl_training.evaluation import BanditLog
 from sage.evidence.logged_rewards import fit_cell_means
 from sage.files import write_json
 from sage.proof.plan import LogVariances, Scheme, power_at, quantile, row_variance, rows_before

@@ -1,6 +1,6 @@
 """The gate at planned looks (`--final-rows`): how often it promotes what is hardly worse, what it covers, and what it finds.
 
-OMP_NUM_THREADS=1 .venv/bin/python benchmarks/sage/planned_looks.py --data DIR --workers 2
+OMP_NUM_THREADS=1 .venv/bin/python benchmarks/sage/planned_looks.py --data DIR --processes 2
 
 Logs, static tables (`random`) and candidates are drawn as in gate.py, from all outcome tables, as in near_null.py (which also says
 what --pack and --packed are for). Every log is judged after each twentieth of its 2,000, 5,000 or 20,000 rows. Of the same log:
@@ -14,7 +14,7 @@ Wanted, for planned looks: false promotion at most .0365 in every cell (table, r
 to .97 in every cell, over the draws of both kinds in which the last look is not refused ("covered": the truth is in the interval of
 every look; "covered_last": in that of the last); power for small gains closes at least .6 of the gap between the anytime
 and the fixed-n interval, over the tables at each number of rows and in every cell with a gap of .05 or more. Exits with 1 if not. No
-setting is chosen on these tables. One JSON file with all cells: --out.
+setting is chosen on these tables. One file per cell in --out; those that are there are not computed again.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ import sys
 import time
 import zlib
 from concurrent.futures import ProcessPoolExecutor
+from itertools import product
 from pathlib import Path
-from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 from near_null import LIMIT, POOLED_LIMIT, WORLDS, exists, open_worlds
 from quick_gate import Found, check, draw, judge
 
-from rl_training.evaluation import interval
+from rl_base.evaluation import interval
 from sage.files import write_json
 from sage.proof.evaluation import LEVEL
 from sage.proof.look_plan import LookPlan
 
-OUT = Path(__file__).parent / "results" / "planned_looks.json"
+OUT = Path(__file__).parent / "results" / "planned_looks"
 ROWS = (2_000, 5_000, 20_000)
 LOOKS, PLANNED = 20, (5, 20)
 KINDS = {"null": (-0.003, 0.0), "small": (0.01, 0.02)}
@@ -48,9 +48,15 @@ CHUNK = 25  # draws that a process makes at a time
 
 
 class Cell(NamedTuple):
+    """One file of results."""
+
     table: str
     rows: int
     kind: str
+
+    @property
+    def path(self) -> str:
+        return f"{self.table}-{self.rows}-{self.kind}.json"
 
 
 def levels(rows: int, number: int) -> list[float]:
@@ -89,8 +95,8 @@ def one_draw(cell: Cell, number: int) -> dict[str, float]:
     return answers
 
 
-def draw_many(cell: Cell, numbers: range, until: float) -> list[dict[str, float]]:
-    return [one_draw(cell, number) for number in numbers if time.time() < until]
+def draw_many(cell: Cell, numbers: range) -> list[dict[str, float]]:
+    return [one_draw(cell, number) for number in numbers]
 
 
 def checked(name: str, rows: int) -> None:
@@ -166,6 +172,18 @@ def judge_cells(cells: list[dict], least_judged: int) -> tuple[dict, list[str]]:
     return told, found
 
 
+def run(cell: Cell, draws: int, pool: ProcessPoolExecutor) -> dict:
+    started, head = time.perf_counter(), cell._asdict()
+    if not exists(WORLDS[cell.table], KINDS[cell.kind]):
+        return head | {"skipped": "no candidate has such a gain"}
+    checked(cell.table, cell.rows)
+    parts = [range(at, min(at + CHUNK, draws)) for at in range(0, draws, CHUNK)]
+    futures = [pool.submit(draw_many, cell, part) for part in parts]
+    found = summary([row for future in futures for row in future.result()])
+    versions = {"python": platform.python_version(), "numpy": np.__version__}
+    return head | found | {"seconds": round(time.perf_counter() - started, 1), "versions": versions}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     source = parser.add_mutually_exclusive_group(required=True)
@@ -175,43 +193,21 @@ def main() -> int:
     parser.add_argument("--small-draws", type=int, default=1_000, help="of small gains, per table and number of rows")
     parser.add_argument("--rows", nargs="+", type=int, default=list(ROWS))
     parser.add_argument("--tables", nargs="+", help="default: all")
-    parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=1e9, help="stop then, with fewer draws")
-    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=OUT, help="folder of the results")
     arguments = parser.parse_args()
-    started, until = time.perf_counter(), time.time() + arguments.seconds
     given = (arguments.data, arguments.packed)
     open_worlds(*given)
-    wanted = {"null": arguments.draws, "small": arguments.small_draws}
-    names, skipped, futures = arguments.tables or list(WORLDS), [], {}
-    with ProcessPoolExecutor(arguments.workers, initializer=open_worlds, initargs=given) as pool:
-        for kind, limits in KINDS.items():
-            for name in names:
-                if not exists(WORLDS[name], limits):
-                    skipped.append(f"{name}: no candidate of the kind {kind}")
-                    continue
-                futures |= {Cell(name, rows, kind): [] for rows in arguments.rows}
-        for at in range(0, max(wanted.values()), CHUNK):  # all cells in turn, for the sake of --seconds
-            for cell, parts in futures.items():
-                if part := range(at, min(at + CHUNK, wanted[cell.kind])):
-                    parts.append(pool.submit(draw_many, cell, part, until))
-        for name in {cell.table for cell in futures}:
-            checked(name, max(arguments.rows))
-        cells = []
-        for cell, parts in futures.items():
-            rows = [row for part in parts for row in part.result()]
-            cells.append(cell._asdict() | summary(rows))
-            print(*cells[-1].items(), flush=True)
-    told, failed = judge_cells(cells, least_judged=wanted["null"])
-    head = {"levels": {n: levels(max(ROWS), n) for n in PLANNED}, "skipped": skipped} | told
-    normal = NormalDist()
-    head["standard_errors"] = {
-        n: [round(normal.inv_cdf((1 + x) / 2), 3) for x in levels(max(ROWS), n)] for n in PLANNED
-    }
-    versions = {"python": platform.python_version(), "numpy": np.__version__}
-    seconds = round(time.perf_counter() - started, 1)
-    run = {"seconds": seconds, "workers": arguments.workers, "versions": versions, "failures": failed}
-    write_json(arguments.out, head | {"cells": cells} | run)
+    wanted, results = {"null": arguments.draws, "small": arguments.small_draws}, []
+    with ProcessPoolExecutor(arguments.processes, initializer=open_worlds, initargs=given) as pool:
+        for name, rows, kind in product(arguments.tables or list(WORLDS), arguments.rows, KINDS):
+            cell = Cell(name, rows, kind)
+            path = arguments.out / cell.path
+            if not path.exists():
+                write_json(path, run(cell, wanted[kind], pool))
+            results.append(json.loads(path.read_text()))
+            print(*cell, {key: value for key, value in results[-1].items() if key not in Cell._fields}, flush=True)
+    told, failed = judge_cells([result for result in results if "skipped" not in result], wanted["null"])
     print(json.dumps(told, indent=1))
     print("\n".join(failed) or "all checks hold")
     return 1 if failed else 0

@@ -38,8 +38,8 @@ import numpy as np
 from gate import CHANGED, EPSILON, ROWS, World, draw_pair, load
 from pools import FILES, load_pool
 
+from rl_base.evaluation import BanditLog, Interval, diagnose_bandit, interval
 from rl_base.evaluation.estimate import ratio_estimate
-from rl_training.evaluation import BanditLog, Interval, diagnose_bandit, interval
 from sage.evidence.logged_rewards import predict_rewards, pseudo_rewards
 from sage.evidence.task_evidence import agree, gain_estimate
 from sage.files import write_json

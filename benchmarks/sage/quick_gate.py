@@ -12,12 +12,12 @@ from typing import NamedTuple
 import numpy as np
 from gate import EPSILON, ROWS, World, draw_pair
 
+from rl_base.evaluation import BanditLog, Estimate, interval, paired_difference
 from rl_base.evaluation.diagnostics import MIN_EFFECTIVE_SAMPLE_SIZE, ROWS_PER_SQUARED_SKEWNESS, skewness
 from rl_base.evaluation.missing import add_absent, normal_tail
 from rl_base.evaluation.reward_model import assign_folds
 from rl_base.evaluation.unseen import Unseen
 from rl_base.evaluation.within_cluster import expected_residuals, variance_components
-from rl_training.evaluation import BanditLog, Estimate, interval, paired_difference
 from sage.evidence.completeness import Completeness
 from sage.evidence.logged_rewards import FOLDS, PRIOR_ROWS
 from sage.evidence.missingness import GONE, UNUSUAL, find_gaps

@@ -1,6 +1,6 @@
 """What the gate proves where only a share of the outcomes is wanted (`outcomes: {sample: 0.2}`), on real outcome tables.
 
-OMP_NUM_THREADS=1 .venv/bin/python benchmarks/sage/sampled_outcomes.py --data DIR --workers 2
+OMP_NUM_THREADS=1 .venv/bin/python benchmarks/sage/sampled_outcomes.py --data DIR --processes 2
 
 Logs, static tables (`random`) and candidates are drawn as in gate.py. Of every log's decisions a fifth is drawn to have an
 outcome; the gate weights these by 1 / .2 and uses the contexts of all rows. Parts:
@@ -127,13 +127,13 @@ def main() -> int:
     source.add_argument("--packed", type=Path, help="file that near_null.py --pack wrote")
     parser.add_argument("--power-draws", type=int, default=300, help="per table")
     parser.add_argument("--draws", type=int, default=2_000, help="near the null, per table and number of rows")
-    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--tables", nargs="+", choices=FILES, default=list(FILES))
     parser.add_argument("--out", type=Path, default=OUT, help="folder of the results")
     arguments = parser.parse_args()
     failed = []
     given = (arguments.data, arguments.packed)
-    with ProcessPoolExecutor(arguments.workers, initializer=open_worlds, initargs=given) as pool:
+    with ProcessPoolExecutor(arguments.processes, initializer=open_worlds, initargs=given) as pool:
         for kind in arguments.tables:
             path = arguments.out / f"{kind}.json"
             if not path.exists():

@@ -28,7 +28,7 @@ from gate import ROWS, World, draw_pair, load
 from pools import FILES
 from power import GAINS, Question, answers, draw_tasks, evenly, everything_known, logged, summary, trial
 
-from rl_training.evaluation import BanditLog
+from rl_base.evaluation import BanditLog
 from sage.files import write_json
 from sage.rl.replay import draw
 
