@@ -82,7 +82,7 @@ OF_THE_PROXY = (
 OF_ALL = (
     "sage doctor",
     "sage train --learner bc --data rows.jsonl --updates 5",
-    "sage sim train --total-timesteps 2048 --out policy",
+    "sage sim train --steps 2048 --out policy",
 )
 
 

@@ -1,6 +1,6 @@
 """An agent without a model: it asks which lines are suspicious, tries small replacements in them, and keeps what helps.
 
-sage sim run --policy 'command: python examples/text_agent/repair_agent.py' --split test_family
+sage sim run --policy 'command:python examples/text_agent/repair_agent.py' --split test_family
 
 It shows all that an agent has to do: read a line of JSON, write a line of JSON, and stop when the task has ended.
 """

@@ -9,12 +9,17 @@ from pathlib import Path
 
 def add_bench(bench: argparse.ArgumentParser) -> None:
     bench.description = "Compares routing policies over outcome tables; no model is called."
-    bench.add_argument("action", nargs="?", choices=("run", "verify"), default="run")
+    bench.add_argument(
+        "action",
+        nargs="?",
+        choices=("run", "verify"),
+        default="run",
+        help="verify: recompute a run pack (default: run)",
+    )
     bench.add_argument("directory", nargs="?", type=Path, metavar="DIR", help="verify: the run pack to recompute")
     bench.add_argument("--out", type=Path, help="write the results here as JSON")
     bench.add_argument("--suite", type=Path, help="a YAML file; default: the bundled synthetic one")
     bench.add_argument("--compare-policy", action="store_true", help="the learned policy against the static table only")
-    bench.add_argument("--ablations", action="store_true", help="now benchmarks/sage/ablations.py, which this runs")
     bench.add_argument(
         "--checkpoint",
         type=Path,
@@ -23,14 +28,18 @@ def add_bench(bench: argparse.ArgumentParser) -> None:
     bench.add_argument(
         "--run-pack-dir", type=Path, metavar="DIR", help="write results and a manifest that `verify` checks"
     )
-    bench.add_argument("--live", action="store_true", help="compare: now benchmarks/sage/live.py, which this runs")
-    bench.add_argument(
-        "--models", type=Path, default=Path("models.yaml"), help="live: the table (default: models.yaml)"
-    )
-    bench.add_argument("--db", type=Path, default=Path("sage.db"), help="live: the log (default: sage.db)")
-    bench.add_argument("--tasks", type=int, default=100, metavar="N", help="live: tasks to ask (default: 100)")
-    bench.add_argument("--seed", type=int, default=0, help="live: of the tasks (default: 0)")
+    add_former(bench)
     bench.set_defaults(func=run_bench)
+
+
+def add_former(bench: argparse.ArgumentParser) -> None:
+    """Adds the former options of two experiments, now benchmarks/sage/ablations.py and live.py; the help leaves them out."""
+    for name in ("--ablations", "--live"):
+        bench.add_argument(name, action="store_true", help=argparse.SUPPRESS)
+    bench.add_argument("--models", type=Path, default=Path("models.yaml"), help=argparse.SUPPRESS)
+    bench.add_argument("--db", type=Path, default=Path("sage.db"), help=argparse.SUPPRESS)
+    bench.add_argument("--tasks", type=int, default=100, help=argparse.SUPPRESS)
+    bench.add_argument("--seed", type=int, default=0, help=argparse.SUPPRESS)
 
 
 def run_bench(arguments: argparse.Namespace) -> int:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 from contextlib import closing
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sage.cli.route_commands import add_places
 from sage.cli.values import open_log
+from sage.policies.notation import ROUTING, policy_help
 from sage.settings import Settings
 
 if TYPE_CHECKING:
@@ -17,15 +17,14 @@ if TYPE_CHECKING:
 
 
 def add_explain(explain: argparse.ArgumentParser) -> None:
-    explain.add_argument("decision_id", metavar="DECISION_ID")
+    explain.add_argument("decision_id", metavar="DECISION_ID", help="as `sage log route` printed it")
     add_places(explain)
     explain.add_argument(
         "--policy",
-        type=Path,
         nargs="+",
         default=[],
-        metavar="CHECKPOINT",
-        help="policies to ask, beside the one that serves",
+        metavar="POLICY",
+        help=f"to ask, beside the one that serves: {policy_help(ROUTING)}",
     )
     explain.set_defaults(func=explain_decision)
 
@@ -34,17 +33,20 @@ def explain_decision(options: argparse.Namespace) -> int:
     from sage.orchestrator.explanation import explain
     from sage.orchestrator.installed_policies import InstalledPolicies
     from sage.orchestrator.models_file import ModelsFile
+    from sage.orchestrator.static_table import StaticTable
     from sage.policies.checkpoint import load_any
+    from sage.rl.logging_policies import parse_policy
 
     settings, promoted = Settings.read(), InstalledPolicies(options.db)
     serving = [path for path in (settings.checkpoint, settings.cascade) if settings.policy_on and path is not None]
     if not settings.decides:
         serving += [promoted.checkpoint(slot.serving) for slot in promoted.read().values() if slot.serving is not None]
-    paths = dict.fromkeys([*options.policy, *(path for path in serving if path.is_file())])
+    asked = dict.fromkeys([*options.policy, *(str(path) for path in serving if path.is_file())])
     table = ModelsFile.read(options.models)
+    static = StaticTable.from_file(table)
     with closing(open_log(options.db)) as log:
         decision = log.decision(options.decision_id)
-    explanation = explain(decision, table, [load_any(path) for path in paths])
+    explanation = explain(decision, table, [parse_policy(text, static, load_any) for text in asked])
     print(json.dumps(as_json(explanation)) if options.json else as_text(explanation))
     return 1 if explanation.differences else 0
 

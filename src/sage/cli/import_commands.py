@@ -13,7 +13,7 @@ from sage.outcomes.table import OutcomeTable
 
 
 def add_import(imports: argparse.ArgumentParser) -> None:
-    imports.add_argument("kind", choices=KINDS)
+    imports.add_argument("kind", choices=KINDS, help="of the file")
     imports.add_argument(
         "file", type=Path, help="csv: task_id, model, score[, category, cost_usd, latency_s, prompt, role]"
     )
@@ -23,8 +23,8 @@ def add_import(imports: argparse.ArgumentParser) -> None:
 
 
 def add_info(info: argparse.ArgumentParser) -> None:
-    info.add_argument("table", type=Path)
-    info.add_argument("--json", action="store_true")
+    info.add_argument("table", type=Path, help="made by `sage log import`")
+    info.add_argument("--json", action="store_true", help="one JSON object")
     info.set_defaults(func=show_info)
 
 

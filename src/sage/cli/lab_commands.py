@@ -8,12 +8,14 @@ from contextlib import closing
 from pathlib import Path
 
 from sage.cli.parser import Parser, accept, add_actions
+from sage.cli.train_commands import ROWS
 from sage.cli.values import NO_LOG, open_log, say, seed
 from sage.files import write_json
 from sage.log.decision_log import DecisionLog
 from sage.log.records import DATA_SOURCES
 from sage.orchestrator.static_table import StaticTable
 from sage.pipeline.choices import DATABASE, MODELS_FILE
+from sage.policies.notation import ROUTING, policy_help
 
 COMMANDS = {
     "plan": ("plan_commands.add_plan", "how many decisions you need to prove a gain, and what exploring costs"),
@@ -32,39 +34,40 @@ def add_lab(lab: Parser) -> None:
 
 
 def add_collect_synth(synth: argparse.ArgumentParser) -> None:
-    synth.add_argument("--rows", type=int, default=650)
-    synth.add_argument("--epsilon", type=float, default=0.1, help="share of exploration (0.1)")
+    synth.add_argument("--rows", type=int, default=650, help="decisions to log (650)")
+    share = synth.add_argument("--exploration", type=float, default=0.1, metavar="SHARE", help="that explores (0.1)")
+    accept(synth, share, "--epsilon")
     common(synth, collect_synth)
 
 
 def add_replay(replay: argparse.ArgumentParser) -> None:
     replay.add_argument("--outcomes", required=True, type=Path, metavar="TABLE", help="made by `sage log import`")
-    replay.add_argument("--policy", default="epsilon:0.1", help="static, uniform or epsilon:E around the static table")
-    replay.add_argument("--rows", type=int, default=20_000)
+    replay.add_argument("--policy", default="epsilon:0.1", help=f"{policy_help(ROUTING)} (epsilon:0.1)")
+    replay.add_argument("--rows", type=int, default=20_000, help="decisions to log (20,000)")
     out = replay.add_argument("--out", type=Path, help="write this JSONL file instead of the log")
     accept(replay, out, "--output")
     common(replay, replay_table)
 
 
 def add_verifiers(verifiers: argparse.ArgumentParser) -> None:
-    verifiers.add_argument("--db", default=str(DATABASE))
+    verifiers.add_argument("--db", default=str(DATABASE), help=f"the log (default: {DATABASE})")
     verifiers.add_argument("--data-source", choices=DATA_SOURCES, default="real", help="of the cascades (real)")
     verifiers.add_argument("--out", type=Path, help="write the table as JSON")
-    verifiers.add_argument("--json", action="store_true")
+    verifiers.add_argument("--json", action="store_true", help="one JSON object")
     verifiers.set_defaults(func=measure_verifiers)
 
 
 def add_analyze_rewards(analyze: argparse.ArgumentParser) -> None:
-    analyze.add_argument("--data", required=True, type=Path)
-    analyze.add_argument("--out", required=True, type=Path)
+    analyze.add_argument("--data", required=True, type=Path, help=ROWS.format(""))
+    analyze.add_argument("--out", required=True, type=Path, help="the report as JSON")
     analyze.set_defaults(func=analyze_rewards)
 
 
 def common(parser: argparse.ArgumentParser, func: object) -> None:
-    parser.add_argument("--db", default=str(DATABASE), help=f"the decision log ({DATABASE})")
+    parser.add_argument("--db", default=str(DATABASE), help=f"the log (default: {DATABASE})")
     parser.add_argument("--models", type=Path, help=f"the static table (default: {MODELS_FILE}, if there is one)")
-    parser.add_argument("--seed", type=seed, default=0)
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--seed", type=seed, default=0, help="of everything that is drawn (0)")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.set_defaults(func=func)
 
 
@@ -83,7 +86,7 @@ def collect_synth(arguments: argparse.Namespace) -> int:
     static = static_table(arguments.models)
     models = MODELS if static is None else tuple(static.by_price)
     data = collect_synthetic(
-        arguments.rows, models=models, static=static, epsilon=arguments.epsilon, seed=arguments.seed
+        arguments.rows, models=models, static=static, epsilon=arguments.exploration, seed=arguments.seed
     )
     session = data.decision_id[0].rpartition("-")[0]
     with closing(DecisionLog.open(arguments.db)) as log:

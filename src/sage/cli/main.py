@@ -74,8 +74,8 @@ def build_parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit code. A user's mistake is one sentence on standard error and code 2."""
-    words = sys.argv[1:] if arguments is None else list(arguments)
-    options = build_parser(words or ["--help"]).parse_args(words)
+    words = (sys.argv[1:] if arguments is None else list(arguments)) or ["--help"]
+    options = build_parser(words).parse_args(words)
     return run_with_streams(partial(run_command, options), OUTPUT_LOST)
 
 

@@ -20,7 +20,7 @@ def add_models(parser: argparse.ArgumentParser) -> None:
     add.set_defaults(func=add_model)
 
     shown = actions.add_parser("list", help="the models that have a name")
-    shown.add_argument("--json", action="store_true")
+    shown.add_argument("--json", action="store_true", help="one JSON object")
     shown.set_defaults(func=list_models)
 
     remove = actions.add_parser("remove", help="forget a name; the file stays where it is")

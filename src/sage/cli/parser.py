@@ -14,6 +14,17 @@ class Parser(argparse.ArgumentParser):
 
     asked: Sequence[str] = ()  # the words that follow; the commands of a group that they do not name stay unloaded
 
+    def parse_known_args(  # pyrefly: ignore (the base has overloads)
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Refuses unknown words in the name of the command that they were given to, with the nearest option."""
+        found, unknown = super().parse_known_args(args, argparse.Namespace() if namespace is None else namespace)
+        if unknown and self._subparsers is None:
+            near = get_close_matches(unknown[0].partition("=")[0], self._option_string_actions, 1)
+            hint = f", do you mean {near[0]}?" if near else ""
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+        return found, unknown
+
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"error: {message}: see `{self.prog} --help`\n")
 

@@ -52,8 +52,8 @@ def common(parser: argparse.ArgumentParser, func: object) -> None:
     parser.add_argument(
         "--models", type=Path, help="the static table (default: models.yaml, if it has models of the log)"
     )
-    parser.add_argument("--seed", type=seed, default=0)
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--seed", type=seed, default=0, help="of everything that is drawn (0)")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.set_defaults(func=func)
 
 

@@ -35,8 +35,8 @@ def add_route(route: argparse.ArgumentParser) -> None:
     route.add_argument("--task", default="", help="the task's text; - reads standard input")
     route.add_argument("--task-id", default="", help="groups decisions about one task")
     route.add_argument("--category", default="", help="of the task, where one is known")
-    route.add_argument("--tenant", default="default")
-    route.add_argument("--session", default="")
+    route.add_argument("--tenant", default="default", help="who asks (default: default)")
+    route.add_argument("--session", default="", help="groups the calls of one run or conversation")
     route.add_argument("--past-failures", type=int, default=0, help="failed attempts at this task before this call")
     route.add_argument("--probe-calls", type=int, help="number of calls that a cheap attempt took")
     cost = route.add_argument("--probe-cost-usd", type=float, help="cost of that attempt")
@@ -49,18 +49,18 @@ def add_route(route: argparse.ArgumentParser) -> None:
 
 
 def add_outcome(outcome: argparse.ArgumentParser) -> None:
-    outcome.add_argument("decision_id", metavar="DECISION_ID")
+    outcome.add_argument("decision_id", metavar="DECISION_ID", help="as `sage log route` printed it")
     add_places(outcome)
     outcome.add_argument("--quality", type=float, help="0 to 1")
     cost = outcome.add_argument("--cost-usd", type=float, help="of the call")
     latency = outcome.add_argument("--latency-s", type=float, help="of the call")
     accept(outcome, cost, "--cost")
     accept(outcome, latency, "--latency")
-    outcome.add_argument("--retries", type=int, default=0)
+    outcome.add_argument("--retries", type=int, default=0, help="of the call (0)")
     outcome.add_argument("--timed-out", action="store_true", help="the call timed out, so its quality is not known")
-    outcome.add_argument("--tokens-in", type=int)
+    outcome.add_argument("--tokens-in", type=int, help="of the call")
     outcome.add_argument("--tokens-cached", type=int, help="how many of the input tokens were cached")
-    outcome.add_argument("--tokens-out", type=int)
+    outcome.add_argument("--tokens-out", type=int, help="of the call")
     outcome.add_argument("--provenance", default="", help="who judged: tests, a person, a verifier ...")
     outcome.add_argument("--model", help="the model that answered, if the provider fell back to another one")
     outcome.add_argument(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from sage.cli.parser import accept
 from sage.cli.sim_model_commands import add_models_option
 from sage.cli.sim_task_commands import add_sandbox_options, progress_bar
+from sage.policies.notation import REPAIRING, policy_help
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,9 +24,7 @@ FOLDER = Path("memory/sim")
 
 def add_run(run: argparse.ArgumentParser) -> None:
     run.add_argument("--tasks", type=Path, help="a manifest; the one that comes with the package if not given")
-    run.add_argument(
-        "--policy", default="oracle", help="oracle, noop, random, ochiai, a checkpoint, or 'command: PROGRAM' (oracle)"
-    )
+    run.add_argument("--policy", default="oracle", help=f"{policy_help(REPAIRING)} (oracle)")
     run.add_argument("--out", type=Path, help=f"JSONL, a line per finished task ({FOLDER}/run-POLICY.jsonl)")
     run.add_argument("--split", help="only tasks of this split; all if not given")
     run.add_argument("--limit", type=int, help="how many tasks; all if not given")

@@ -9,14 +9,16 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
+from sage.cli.parser import accept
+
 SANDBOXES = "zygote, bubblewrap, docker or podman"
 STARTING = "starting sandboxes"  # the first of which may have to be built
 
 
 def add_generate(generate: argparse.ArgumentParser) -> None:
-    generate.add_argument("--count", type=int, default=1000)
+    generate.add_argument("--count", type=int, default=1000, help="tasks (1,000)")
     generate.add_argument("--out", type=Path, required=True, help="JSONL; compressed if the name ends in .gz")
-    generate.add_argument("--seed", type=int, default=0)
+    generate.add_argument("--seed", type=int, default=0, help="of what is left to chance (0)")
     generate.add_argument("--sources", default="all", help="all, packages, families, stdlib, or names")
     generate.add_argument("--second", default="", metavar="SANDBOX", help="a kind of sandbox that checks 2 %% again")
     add_sandbox_options(generate)
@@ -26,7 +28,8 @@ def add_generate(generate: argparse.ArgumentParser) -> None:
 
 def add_audit(audit: argparse.ArgumentParser) -> None:
     audit.add_argument("--tasks", type=Path, help="a manifest; the one that comes with the package if not given")
-    audit.add_argument("--sample", type=int, help="how many tasks; all if not given")
+    limit = audit.add_argument("--limit", type=int, help="how many tasks, at random; all if not given")
+    accept(audit, limit, "--sample")
     add_sandbox_options(audit)
     audit.set_defaults(func=audit_tasks)
 
@@ -90,7 +93,7 @@ def audit_tasks(arguments: argparse.Namespace) -> int:
             manifest,
             backends=backends,
             sources=Sources(cache_folder()),
-            sample=arguments.sample,
+            sample=arguments.limit,
             progress=lambda done, total: show(done, total, ""),
         )
     print(json.dumps(found))

@@ -22,7 +22,7 @@ def add_train(train: argparse.ArgumentParser) -> None:
     )
     train.add_argument("--out", type=Path, required=True, help="folder of the run")
     train.add_argument("--steps", type=int, help="of the environment; 1,000,000 if not given")
-    train.add_argument("--seed", type=int, default=0)
+    train.add_argument("--seed", type=int, default=0, help="of what is left to chance (0)")
     add_models_option(train)
     train.add_argument("--workers", type=int, default=2, help="sandboxes at a time, if tasks have to be compiled")
     train.add_argument(
@@ -53,7 +53,10 @@ def add_bench(bench: argparse.ArgumentParser) -> None:
         nargs="*",
         help="of two answers of a model to one task: scores are shown for each (0 0.5 0.9)",
     )
-    bench.add_argument("--splits", nargs="+", default=["test_pkg", "test_op"])
+    splits = bench.add_argument(
+        "--split", nargs="+", default=["test_pkg", "test_op"], help="of the tasks (test_pkg test_op)"
+    )
+    accept(bench, splits, "--splits")
     bench.add_argument("--out", type=Path, help="write the results here as JSON")
     bench.add_argument(
         "--run-pack-dir", type=Path, metavar="DIR", help="write results and a manifest that `sage bench verify` checks"
@@ -101,7 +104,7 @@ def bench_policies(arguments: argparse.Namespace) -> int:
         arguments.checkpoint,
         tables=arguments.tasks,
         models=arguments.fitted_models,
-        splits=tuple(arguments.splits),
+        splits=tuple(arguments.split),
         correlations=CORRELATIONS if given is None else tuple(given),
     )
     return run_contest(contest, arguments.out, arguments.run_pack_dir)

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
+from sage.policies.checkpoint import load_policy
+from sage.policies.notation import ROUTING, unknown_policy
 from sage.policies.plausible import PlausibleModels
 from sage.policies.policy import Contexts, RoutingPolicy, with_exploration
+
+Loaded = TypeVar("Loaded")
 
 
 class PolicySpecError(ValueError):
@@ -70,10 +77,12 @@ class Exploring:
         return self.base.confidence(contexts, models, eligible)
 
 
-def parse_policy(text: str, base: RoutingPolicy) -> RoutingPolicy:
-    """Returns the policy that a text names: `static` (the base itself), `uniform`, or `epsilon:0.1` around the base.
+def parse_policy(
+    text: str, base: RoutingPolicy, load: Callable[[str | Path], Loaded] = load_policy
+) -> RoutingPolicy | Loaded:
+    """Returns the policy that a text names: `static` (the base itself), `uniform`, `epsilon:0.1` around the base, or a file.
 
-    Raises PolicySpecError for any other text.
+    `load` reads the file, a checkpoint. Raises PolicySpecError for any other text.
     """
     kind, _, value = text.partition(":")
     if kind == "epsilon":
@@ -85,4 +94,6 @@ def parse_policy(text: str, base: RoutingPolicy) -> RoutingPolicy:
         return Exploring(base, 1.0)
     if text == "static":
         return base
-    raise PolicySpecError(f"policy={text!r} is not known: use static, uniform or epsilon:E, as epsilon:0.1")
+    if Path(text).exists():
+        return load(text)
+    raise PolicySpecError(unknown_policy(text, ROUTING))

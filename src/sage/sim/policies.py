@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sage.grading.task import Task
+from sage.policies.notation import REPAIRING, unknown_policy
 from sage.sandbox import Backend
 
 PLAYING = ("random", "ochiai")
@@ -65,7 +66,7 @@ def named(name: str, seed: int, *, models: Path | None = None, transcripts: Path
     is_command = name.startswith(COMMAND)
     if models is not None and (is_command or name in FIXED):
         raise PolicyError(
-            f"--models is for policies that play the environment, and {name!r} asks no models: leave it out"
+            f"--fitted-models is for policies that play the environment, and {name!r} asks no models: leave it out"
         )
     if is_command:
         from sage.sim.agents.commanded import commanded
@@ -76,8 +77,7 @@ def named(name: str, seed: int, *, models: Path | None = None, transcripts: Path
     if name in FIXED:
         return Named(FIXED[name])
     if name not in PLAYING and not Path(name).exists():
-        known = ", ".join((*FIXED, *PLAYING))
-        raise PolicyError(f"the policy {name!r} is neither {known}, a checkpoint that is there nor 'command: PROGRAM'")
+        raise PolicyError(unknown_policy(name, REPAIRING))
     from sage.sim.environment import players
     from sage.sim.environment.models import open_models
 

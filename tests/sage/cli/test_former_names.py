@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from pathlib import Path
 
 import pytest
 
@@ -60,7 +61,7 @@ SAME = (  # former, and present
     ("data info TABLE", "log info TABLE"),
     ("rl export --output rows.jsonl", "log export --out rows.jsonl"),
     ("rl replay --outcomes T --output=rows.jsonl", "lab replay --outcomes T --out rows.jsonl"),
-    ("rl collect-synth", "lab collect-synth"),
+    ("rl collect-synth --epsilon 0.3", "lab collect-synth --exploration 0.3"),
     ("rl verifiers", "lab verifiers"),
     ("rl analyze-rewards --data D --out O", "lab analyze-rewards --data D --out O"),
     ("rl frontier --data D", "lab frontier --data D"),
@@ -68,8 +69,10 @@ SAME = (  # former, and present
     ("rl plan --data D --gain 0.1", "lab plan --data D --gain 0.1"),
     ("report --evaluation E", "report --proof E"),
     ("sim run --docker --deadline 5 --models M", "sim run --sandbox docker --deadline-s 5 --fitted-models M"),
-    ("sim audit --docker", "sim audit --sandbox docker"),
-    ("sim bench --models M", "sim bench --fitted-models M"),
+    ("sim audit --docker --sample 3", "sim audit --sandbox docker --limit 3"),
+    ("sim generate --out T --docker", "sim generate --out T --sandbox docker"),
+    ("sim train --out R --models M", "sim train --out R --fitted-models M"),
+    ("sim bench --models M --splits a b", "sim bench --fitted-models M --split a b"),
 )  # fmt: skip
 LEARNERS = [
     *((f"train-{name}", f"--learner {name}", "") for name in ("table", "dr", "bc", "cql", "text", "cascade")),
@@ -79,9 +82,18 @@ LEARNERS = [
 ]
 
 
+FORMER = Path(__file__).with_name("commands_of_0_2_0.txt").read_text(encoding="utf-8").splitlines()
+
+
 def parsed(line: str) -> argparse.Namespace:
     words = shlex.split(line)
     return build_parser(words).parse_args(words)
+
+
+@pytest.mark.parametrize("line", FORMER)
+def test_every_command_and_option_of_version_0_2_0_is_accepted(line: str) -> None:
+    command, _, options = line.partition(":")
+    assert not set(options.split()) - set(parser_of(command)._option_string_actions)
 
 
 @pytest.mark.parametrize("line", PROMISED)
@@ -109,6 +121,16 @@ def test_a_former_learner_means_the_same(former: str, present: str, more: str) -
     assert set(left_out.values()) <= {None}
 
 
+def parser_of(command: str) -> argparse.ArgumentParser:
+    """Returns the parser of a command, such as "log erase"."""
+    words = command.split()
+    parser = build_parser(words)
+    for word in words:
+        (actions,) = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+        parser = actions.choices[word]
+    return parser
+
+
 def parsers(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
     inner = [
         sub
@@ -121,6 +143,14 @@ def parsers(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
 
 def test_the_help_shows_no_former_name_of_an_option() -> None:
     former = {"--output", "--cost", "--latency", "--probe-cost", "--price", "--deadline", "--docker", "--evaluation"}
+    former |= {"--epsilon", "--splits", "--ablations", "--live"}
     for parser in parsers(build_parser()):
         assert isinstance(parser, Parser)
         assert not former & set(parser.format_help().replace("[", " ").replace("]", " ").split()), parser.prog
+
+
+def test_every_hidden_name_of_an_option_is_compared_with_its_present_one() -> None:
+    compared = {word for former, _ in SAME for word in former.replace("=", " ").split()} | {"--price"}  # of a learner
+    for parser in parsers(build_parser()):
+        shown = {name for action in parser._actions for name in action.option_strings}
+        assert not set(parser._option_string_actions) - shown - compared, parser.prog

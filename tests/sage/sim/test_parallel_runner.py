@@ -284,7 +284,9 @@ def test_what_makes_no_sense_is_refused(
 
 
 def test_a_policy_that_is_not_there_is_refused() -> None:
-    with pytest.raises(PolicyError, match="the policy 'oracel' is neither oracle, noop, random, ochiai, a checkpoint"):
+    with pytest.raises(
+        PolicyError, match="policy='oracel' is not known: use oracle, noop, random, ochiai, command:PROGRAM"
+    ):
         named("oracel", 0)
 
 

@@ -71,7 +71,7 @@ def words_of(command: str) -> list[str]:
             f"the policy's command {command!r} cannot be read ({error}): quote it as for a shell"
         ) from error
     if not words:
-        raise PolicyError("the policy 'command:' names no program: write, for example, 'command: python my_agent.py'")
+        raise PolicyError("the policy 'command:' names no program: write, for example, 'command:python my_agent.py'")
     if shutil.which(words[0]) is None:
         raise PolicyError(f"the program {words[0]!r} of the policy is not there or cannot be executed: check the path")
     return words
