@@ -33,7 +33,7 @@ PACKAGE = replace(
     editable=("pkg",),
     test_roots=("pkg/tests",),
 )
-PAGE = ROOT / "docs" / "sage" / "simulate.md"
+PAGE = ROOT / "docs" / "sage" / "simulate_agents.md"
 
 
 class Shared(CountingBackend):
