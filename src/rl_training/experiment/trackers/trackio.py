@@ -16,6 +16,7 @@ class Trackio(Tracker):
 
     name, package = "trackio", "trackio"
     advice = "see that its folder can be written; TRACKIO_DIR names another"
+    seconds_between_batches = 5.0  # each is a transaction
 
     def start(self, run: TrackedRun, before: Mapping[str, str]) -> dict[str, str]:
         import trackio  # slow to import
