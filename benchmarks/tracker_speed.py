@@ -2,11 +2,14 @@
 
     python benchmarks/tracker_speed.py [--rounds N] [--steps N]    # in an environment with tensorboard, wandb, mlflow, trackio
 
-PPO on the native CartPole with a log every 2,000 steps, which is several logs a second. Every round trains once without a tracker
-and once with each, in an order that rotates; the trackers write on this machine (wandb offline, MLflow in SQLite). `speed` is
-steps per second from the first step to the last, `cpu` the processor's seconds that this process took meanwhile with all its
-threads, which other programs on the machine hardly change. What a tracker takes before and after is apart, in seconds. A first
-round that does not count creates the databases.
+PPO on the native CartPole with a log every 2,000 steps, which is several logs a second; torch computes in one thread. In every
+round each tracker is compared with a run without any, right before or right after it by turns, with the same seed; the trackers
+write on this machine (wandb offline, MLflow in SQLite). `speed` is steps per second from the first step to the last, in which
+other programs on a busy machine weigh more than a tracker does. Where each run spent its time tells more: `thread`, the
+processor's seconds of the thread that trains; `others`, those of all other threads of this process, which is what a tracker costs
+where no core is free; and `blocked`, the seconds in which the thread that trains waited for a file, a lock or Python's interpreter,
+but not for a free core. What a tracker takes before and after is apart, in seconds. A first round that does not count creates the
+databases. Linux only.
 """
 
 from __future__ import annotations
@@ -18,6 +21,9 @@ import statistics
 import tempfile
 import time
 from pathlib import Path
+
+import numpy as np
+import torch
 
 from rl_training import PPO, Callback
 from rl_training.config import RunConfig
@@ -32,15 +38,30 @@ SETTINGS = {"n_envs": 8, "n_steps": 32, "batch_size": 256, "n_epochs": 20, "lear
 WITHOUT = "without"
 
 
+def waited_for_a_core() -> float:
+    """Returns the seconds for which this thread was ready to run, and other programs had the cores."""
+    return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
+
+
 class Clock(Callback):
-    """Steps per second and seconds of the processor from the first step to the last."""
+    """Steps, and seconds of the clock and of the processor, from the first step to the last."""
+
+    def now(self, trainer: Trainer) -> np.ndarray:
+        cpu, thread, waited = time.process_time(), time.thread_time(), waited_for_a_core()
+        return np.array([trainer.progress.timesteps, time.perf_counter(), thread, cpu - thread, waited])
 
     def on_start(self, trainer: Trainer) -> None:
-        self.began, self.cpu_began, self.first = time.perf_counter(), time.process_time(), trainer.progress.timesteps
+        self.began = self.now(trainer)
 
     def on_steps(self, trainer: Trainer, episodes: list[Episode]) -> None:
-        self.speed = (trainer.progress.timesteps - self.first) / (time.perf_counter() - self.began)
-        self.cpu = time.process_time() - self.cpu_began
+        if trainer.progress.timesteps >= trainer.plan.horizon:
+            steps, seconds, thread, others, waited = (float(x) for x in self.now(trainer) - self.began)
+            self.found = {
+                "speed": steps / seconds,
+                "thread": thread,
+                "others": others,
+                "blocked": seconds - thread - waited,
+            }
 
 
 class Timed(InBackground):
@@ -76,58 +97,71 @@ def train(name: str, folder: Path, steps: int, seed: int) -> dict[str, float]:
     agent.close()
     if made and (made[0].missing or made[0].warned):
         raise SystemExit(f"{name} failed: what it says is above")
-    return {"speed": round(clock.speed, 1), "cpu": round(clock.cpu, 3)} | {
-        w: round(getattr(t, w), 3) for t in made for w in ("before", "after")
+    waits = {when: getattr(each, when) for each in made for when in ("before", "after")}
+    return {what: round(value, 4) for what, value in (clock.found | waits).items()}
+
+
+def describe(shares: list[float]) -> dict[str, float]:
+    """Returns the median and its 95 % interval."""
+    drawn = np.random.default_rng(0).choice(shares, size=(10_000, len(shares)))
+    low, high = np.quantile(np.median(drawn, axis=1), (0.025, 0.975))
+    return {"median": round(float(np.median(shares)), 4), "low": round(float(low), 4), "high": round(float(high), 4)}
+
+
+def compare(pairs: list[dict[str, dict[str, float]]], name: str) -> dict[str, dict[str, float]]:
+    """Returns speed and seconds of the thread as shares of those without, and what is lost as shares of the same run."""
+    shares = {
+        what: describe([pair[name][what] / pair[WITHOUT][what] for pair in pairs]) for what in ("speed", "thread")
     }
-
-
-def shares(rounds: list[dict[str, dict[str, float]]], name: str, what: str) -> list[float]:
-    return [each[name][what] / each[WITHOUT][what] for each in rounds]
+    for what in ("others", "blocked"):
+        for kind in (WITHOUT, name):
+            shares[f"{what}, {kind}"] = describe([pair[kind][what] / pair[kind]["thread"] for pair in pairs])
+    return shares
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--steps", type=int, default=200_000)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--steps", type=int, default=40_000)
     parser.add_argument("--trackers", nargs="+", default=list(TRACKERS), choices=list(TRACKERS))
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args()
-    names: list[str] = [WITHOUT, *options.trackers]
-    rounds: list[dict[str, dict[str, float]]] = []
+    torch.set_num_threads(1)
+    pairs: dict[str, list[dict[str, dict[str, float]]]] = {name: [] for name in options.trackers}
     with tempfile.TemporaryDirectory() as scratch:
         os.environ |= {
             "WANDB_MODE": "offline",
             "MLFLOW_TRACKING_URI": f"sqlite:///{scratch}/mlflow.db",
             "TRACKIO_DIR": f"{scratch}/trackio",
         }
-        for name in names:
+        for name in (WITHOUT, *options.trackers):
             train(name, Path(scratch) / f"first-{name}", 10_000, 0)
         for number in range(options.rounds):
-            order = [*names[number % len(names) :], *names[: number % len(names)]]
-            found = {name: train(name, Path(scratch) / f"{number}-{name}", options.steps, number) for name in order}
-            rounds.append({name: found[name] for name in names})
-            print(number, {name: each["speed"] for name, each in found.items()}, flush=True)
+            for name in options.trackers:
+                order = (WITHOUT, name) if number % 2 else (name, WITHOUT)
+                pair = {
+                    kind: train(kind, Path(scratch) / f"{number}-{name}-{kind}", options.steps, number)
+                    for kind in order
+                }
+                pairs[name].append(pair)
+                print(number, name, pair, flush=True)
     metadata = collect_metadata()
     record = {
-        "unit": "speed: env steps per second; cpu, before, after: seconds",
+        "unit": "speed: env steps per second; all others: seconds; shares: of the thread's seconds",
         "steps": options.steps,
         "git": metadata["git"],
         "hardware": metadata["hardware"],
         "versions": metadata["versions"] | {name: installed(name) for name in ("mlflow-skinny", *options.trackers)},
-        "compared_with_none": {
-            name: {what: round(statistics.median(shares(rounds, name, what)), 4) for what in ("speed", "cpu")}
-            for name in options.trackers
-        },
-        "rounds": rounds,
+        "compared_with_none": {name: compare(pairs[name], name) for name in options.trackers},
+        "pairs": pairs,
     }
     options.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    for name in options.trackers:
-        speed, cpu = (shares(rounds, name, what) for what in ("speed", "cpu"))
-        before, after = (statistics.median(each[name][what] for each in rounds) for what in ("before", "after"))
-        print(
-            f"{name}: {statistics.median(speed):.1%} of the speed without ({min(speed):.1%} to {max(speed):.1%}), "
-            f"{statistics.median(cpu):.1%} of its CPU time; {before:.1f} s before, {after:.1f} s after"
+    for name, shares in record["compared_with_none"].items():
+        told = (
+            f"{what} {each['median']:.1%} ({each['low']:.1%} to {each['high']:.1%})" for what, each in shares.items()
         )
+        before, after = (statistics.median(pair[name][when] for pair in pairs[name]) for when in ("before", "after"))
+        print(f"{name}: {'; '.join(told)}; {before:.1f} s before, {after:.1f} s after")
 
 
 if __name__ == "__main__":
