@@ -73,7 +73,7 @@ def test_another_environment_for_evaluations_has_the_backend_that_its_id_implies
     ("settings", "reason"),
     [
         ({"vectorization": "async"}, "env.vectorization='async' is for gymnasium: counting environments need none"),
-        ({"frame_stack": 2}, "counting environments take no env.frame_stack: use backend='gymnasium'"),
+        ({"frame_stack": 2}, "counting environments take no env.frame_stack: leave it out, or use those of "),
         ({"max_episode_steps": 5}, "counting environments take no env.max_episode_steps"),
         ({"kwargs": {"render_mode": "human"}}, "counting environments take no env.kwargs.render_mode"),
         (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -120,15 +120,17 @@ def check_settings(config: EnvConfig) -> None:
         raise ValueError(
             f"env.vectorization={config.vectorization!r} is for {', '.join(others)}: {backend.name} environments need none"
         )
-    needed = {
-        "env.frame_stack": config.num_stacked > 1 and not (backend.can.wrap or backend.can.stack),
-        "env.wrappers": config.wrappers and not backend.can.wrap,
-        "env.max_episode_steps": config.max_episode_steps is not None and not backend.can.time_limit,
-        "env.agents": config.agents != AgentSettings() and not backend.can.group_agents,
-        "env.kwargs.render_mode": "render_mode" in config.kwargs and not backend.can.renders,
+    follows: dict[str, tuple[bool, Callable[[Abilities], bool]]] = {
+        "env.frame_stack": (config.num_stacked > 1, lambda can: can.wrap or can.stack),
+        "env.wrappers": (bool(config.wrappers), lambda can: can.wrap),
+        "env.max_episode_steps": (config.max_episode_steps is not None, lambda can: can.time_limit),
+        "env.agents": (config.agents != AgentSettings(), lambda can: can.group_agents),
+        "env.kwargs.render_mode": ("render_mode" in config.kwargs, lambda can: can.renders),
     }
-    for setting in (name for name, lacking in needed.items() if lacking):
-        raise ValueError(f"{backend.name} environments take no {setting}: use backend='gymnasium', or leave it out")
+    for setting, (given, follow) in follows.items():
+        if given and not follow(backend.can):
+            others = ", ".join(other.name for other in BACKENDS.values() if follow(other.can))
+            raise ValueError(f"{backend.name} environments take no {setting}: leave it out, or use those of {others}")
     if backend.check is not None:
         backend.check(config)
 
