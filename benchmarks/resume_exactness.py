@@ -6,8 +6,8 @@ Every draw is an environment, an algorithm with some of its settings, a number o
 step at which the run stops; all follow from --seed and the draw's number. The run is stopped, loaded from what it saved
 and finished, and its last state compared with that of a run without the stop, as `rl-training resume --verify` does. One
 JSON line per draw goes to benchmarks/results/resume_exactness.jsonl (or --out); draws that are there are skipped, so a
-killed command goes on. `--part 1/2` takes every second draw, for two processes at a time. It exits with 1 if a draw
-differs whose environment promises `exact` or `replayed`.
+killed command goes on. `--part 1/2` takes every second draw, for two processes at a time. `--teams` draws methods of
+several agents, each in its turn. It exits with 1 if a draw differs whose environment promises `exact` or `replayed`.
 """
 
 from __future__ import annotations
@@ -41,6 +41,10 @@ NATIVE_ONLY = ("CartPoleNoVel-v1", "PendulumNoVel-v1", "RepeatPrevious-v0")
 ON_POLICY = ("ppo", "a2c", "trpo", "recurrent_ppo")
 Q_LEARNING = ("dqn", "rainbow_dqn", "c51", "qr_dqn", "iqn", "discrete_sac", "pqn")
 ACTOR_CRITIC = ("sac", "td3", "ddpg", "tqc", "crossq", "redq")
+TEAM_ROLLOUT = ("ippo", "mappo", "recurrent_ippo", "recurrent_mappo")
+TEAM_METHODS = (*TEAM_ROLLOUT, "independent_q", "vdn", "qmix")
+TEAM_GAMES = ("mpe/simple_spread", "mpe/simple_speaker_listener", "matrix/two_step", "matrix/climbing")
+TEAM_ON_HOST = ("pettingzoo:mpe2.simple_spread_v3", "pettingzoo:mpe2.simple_speaker_listener_v4")
 PROMISED = ("exact", "replayed")
 CHEAP = ("CartPole-v1", "Pendulum-v1", "MountainCar-v0", "MountainCarContinuous-v0", *NATIVE_ONLY)
 
@@ -64,6 +68,33 @@ def draw_case(seed: int, number: int, *, cheap: bool = False) -> dict:
     values = {"algorithm": {"name": name} | algorithm, "env": env, "training": training, "evaluation": evaluation}
     run_directory = rng.random() < 0.2 and not cheap
     return {"config": values, "stop_at": rng.randrange(1, total), "run_directory": run_directory}
+
+
+def draw_team(seed: int, number: int) -> dict:
+    """The case of a number with several agents; as many successive numbers as there are methods are one of each."""
+    rng = random.Random(f"{seed}/{number}")
+    name = TEAM_METHODS[number % len(TEAM_METHODS)]
+    env: dict = {"id": rng.choice((*TEAM_GAMES, *TEAM_ON_HOST)), "n_envs": rng.choice((1, 2, 3, 4))}
+    limit = rng.choice((7, 20))  # episodes and evaluations are short
+    if env["id"] in TEAM_ON_HOST:
+        env["kwargs"] = {"max_cycles": limit}
+    elif env["id"].startswith("mpe/"):
+        env["max_episode_steps"] = limit
+    if name in TEAM_ROLLOUT:
+        settings: dict = {"n_steps": rng.choice((4, 8, 16)), "n_epochs": rng.choice((1, 2))}
+        settings["batch_size"] = min(rng.choice((8, 32)), settings["n_steps"] * env["n_envs"])
+        if name.startswith("recurrent"):
+            settings |= {"lstm_hidden_size": rng.choice((8, 17)), "cell": rng.choice(("lstm", "gru"))}
+    else:
+        settings = {"learning_starts": rng.choice((10, 40)), "buffer_size": rng.choice((64, 1_000))}
+        settings |= {"train_freq": env["n_envs"] * rng.choice((1, 2, 4)), "batch_size": rng.choice((8, 32))}
+        settings["exploration_fraction"] = 0.5
+    settings["normalize_observation"] = rng.random() < 0.4
+    total = rng.randrange(80, 200)
+    training = {"seed": rng.randrange(1000), "total_timesteps": total, "compile": False, "threads": 1}
+    evaluation = {"episodes": 1, "interval": rng.choice((0, 0, total // 3)), "deterministic": rng.random() < 0.5}
+    values = {"algorithm": {"name": name} | settings, "env": env, "training": training, "evaluation": evaluation}
+    return {"config": values, "stop_at": rng.randrange(1, total), "run_directory": rng.random() < 0.2}
 
 
 def draw_host(rng: random.Random, env_id: str, *, cheap: bool) -> dict:
@@ -107,7 +138,8 @@ def draw_replay(rng: random.Random, name: str, num_envs: int) -> dict:
 
 
 def missing_package(case: dict) -> str | None:
-    package = (DISCRETE | CONTINUOUS).get(case["config"]["env"]["id"])
+    env_id = case["config"]["env"]["id"]
+    package = "mpe2" if env_id in TEAM_ON_HOST else (DISCRETE | CONTINUOUS).get(env_id)
     return package if package and importlib.util.find_spec(package) is None else None
 
 
@@ -137,8 +169,9 @@ def finish(agent: Agent, stop_at: int, path: Path) -> str:
     return result.resume
 
 
-def run_draw(seed: int, number: int) -> dict:
-    case, start = draw_case(seed, number), time.perf_counter()
+def run_draw(seed: int, number: int, *, teams: bool) -> dict:
+    start = time.perf_counter()
+    case = draw_team(seed, number) if teams else draw_case(seed, number)
     row = {"seed": seed, "draw": number, **case}
     package = missing_package(case)
     if package:
@@ -155,6 +188,10 @@ def failures(rows: list[dict]) -> list[dict]:
     return [row for row in rows if row.get("difference") and row["promise"] in PROMISED]
 
 
+def run_as(env: dict) -> str:
+    return "pettingzoo" if env["id"] in TEAM_ON_HOST else env.get("vectorization", "native")
+
+
 def summarise(rows: list[dict]) -> str:
     """What was tried how often, and every draw that differs."""
     done = [row for row in rows if "promise" in row]
@@ -165,7 +202,7 @@ def summarise(rows: list[dict]) -> str:
         "promise": Counter(row["promise"] for row in done),
         "algorithm": Counter(row["config"]["algorithm"]["name"] for row in done),
         "environment": Counter(row["config"]["env"]["id"] for row in done),
-        "run as": Counter(row["config"]["env"].get("vectorization", "native") for row in done),
+        "run as": Counter(run_as(row["config"]["env"]) for row in done),
     }
     lines += [f"{what}: " + ", ".join(f"{k} {n}" for k, n in sorted(count.items())) for what, count in counts.items()]
     lines += [f"NOT exact: draw {row['draw']} differs in {row['difference']}" for row in bad]
@@ -178,14 +215,17 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--part", default="1/1", help="K/N: every N-th draw, from the K-th")
     parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--teams", action="store_true", help="draw methods of several agents; give --out, too")
     options = parser.parse_args()
+    if options.teams and options.out == OUT:
+        parser.error("--teams needs an --out of its own: draws are told apart by seed and number alone")
     part, parts = (int(number) for number in options.part.split("/"))
     machine = {"python": platform.python_version(), "torch": version("torch"), "machine": platform.machine()}
     finished = {(row["seed"], row["draw"]) for row in read_rows(options.out)}
     for number in range(part - 1, options.draws, parts):
         if (options.seed, number) in finished:
             continue
-        row = run_draw(options.seed, number)
+        row = run_draw(options.seed, number, teams=options.teams)
         with options.out.open("a") as file:
             file.write(json.dumps(row | machine) + "\n")
         if row.get("difference"):
