@@ -51,7 +51,12 @@ class UnfailingFile(io.RawIOBase):
         return size or 0
 
     def readinto(self, buffer) -> int:
-        return self.file.readinto(buffer) or 0
+        """Reads as files do; what was not written after the first failure is read as zeros, not left as it was."""
+        done = self.file.readinto(buffer) or 0
+        if self.failure is not None:
+            view = memoryview(buffer).cast("B")
+            view[done:] = bytes(len(view) - done)
+        return done
 
     def seek(self, offset: int, whence: int = 0, /) -> int:
         return self.file.seek(offset, whence)
@@ -75,7 +80,7 @@ def new_hdf5(path: Path, *, track_order: bool = False) -> Iterator[h5py.File]:
         try:
             with library("h5py").File(target, "w", track_order=track_order) as file:
                 yield file
-        except (OSError, RuntimeError, ValueError, KeyError):  # of a library that reads what was not written
+        except (OSError, RuntimeError, ValueError, KeyError, OverflowError):  # of a library that reads what was not written
             if target.failure is None:
                 raise
         if target.failure is not None:
