@@ -43,7 +43,7 @@ def test_a_margin_goes_from_the_table_to_the_record(data, folder, monkeypatch, c
     said = capsys.readouterr().out
     assert "objective: at most 2.0 points worse in quality, as cheap as possible" in said
     assert "cost per task, USD: 0." in said
-    assert main(["rl", "gate", "--data", str(data), "--checkpoint", "p"]) == 0
+    assert main(["rl", "gate", "--data", str(data), "--checkpoint", "p", "--interval", "fixed-n"]) == 0
     assert capsys.readouterr().out.startswith("promote: quality +0.")
     assert json.loads((folder / "p.gate.json").read_text())["objective"].startswith("at most 2.0 points worse")
     monkeypatch.setenv("SAGE_RL_POLICY", "1")
@@ -68,7 +68,7 @@ def test_weights_are_learned_and_judged_with(data, folder, capsys):
     (folder / "models.yaml").write_text(TABLE + "objective: {weights: {cost: 3}}\n")
     assert main(["rl", "train-table", "--data", str(data), "--out", "p", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["reward"] == "reward_v1 with cost=3.0-without-latency"
-    assert main(["rl", "gate", "--data", str(data), "--checkpoint", "p"]) == 0
+    assert main(["rl", "gate", "--data", str(data), "--checkpoint", "p", "--interval", "fixed-n"]) == 0
 
 
 @pytest.mark.parametrize("name", ["f.html", "f.json"])

@@ -241,7 +241,7 @@ def test_a_plan_says_how_many_decisions_and_what_they_cost(data, capsys):
     lines = capsys.readouterr().out.splitlines()
     start = "to prove a gain of 0.02 with power 0.8, if the policy takes 30% of decisions"
     assert lines[0].startswith(f"{start} (10 planned looks, ")
-    assert "full information would have power 0." in lines[1]
+    assert "; full information would have power 1.00 there, of which this is 80%; " in lines[1]
     assert lines[-1].startswith("judge with --final-rows")
     assert [line.split(":")[0] for line in lines[1:-1]] == [
         "exploration 0.1 among 3.0 models",

@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 
 from sage.cli.main import main
-from sage.sandbox import Backend, SandboxError, choose
+from sage.sandbox import Backend, SandboxError, choose, diagnosis
 from sage.sandbox.escapes import ATTEMPTS
 from sage.sandbox.image import Image
 from sage.sandbox.zygote import Zygote
-from sage.sim import doctor
 from tests.sage.sandbox.backends import opened
 from tests.sage.sandbox.test_escape_check import Host
 
@@ -52,24 +51,24 @@ def test_the_doctor_names_what_holds_and_what_does_not(
     image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     few = [attempt for attempt in ATTEMPTS if attempt.name in ("read the host's file", "be root", "no filter")]
-    real = doctor.attempts
-    monkeypatch.setattr(doctor, "attempts", lambda backend: real(backend, few))
-    monkeypatch.setattr(doctor, "STARTS", 1)
-    monkeypatch.setattr(doctor, "BACKENDS", {"missing": missing, "host": lambda: Host(tmp_path)})
-    assert main(["sim", "doctor"]) == 1
+    real = diagnosis.attempts
+    monkeypatch.setattr(diagnosis, "attempts", lambda backend: real(backend, few))
+    monkeypatch.setattr(diagnosis, "STARTS", 1)
+    monkeypatch.setattr(diagnosis, "BACKENDS", {"missing": missing, "host": lambda: Host(tmp_path)})
+    assert main(["doctor", "--sandboxes"]) == 1
     shown = capsys.readouterr().out
     assert "missing     cannot be used: it is not installed: install it" in shown
     assert "ESCAPED files: read the host's file" in shown
     assert "No sandbox holds on this host" in shown
     for _ in opened("zygote", image):
-        monkeypatch.setattr(doctor, "BACKENDS", {"zygote": lambda: Zygote(image)})
+        monkeypatch.setattr(diagnosis, "BACKENDS", {"zygote": lambda: Zygote(image)})
         assert main(["sim", "doctor", "--json"]) == 0
         (facts,) = json.loads(capsys.readouterr().out)
         assert (facts["backend"], facts["holds"], facts["attempts"], facts["escapes"]) == ("zygote", True, 3, [])
 
 
 def test_the_example_of_the_page_runs(image: Image) -> None:
-    page = Path(__file__).parents[3] / "docs" / "sage" / "simulate.md"
+    page = Path(__file__).parents[3] / "docs" / "sage" / "sandboxes.md"
     (code,) = [block for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL) if "6 * 7" in block]
     for _ in opened("zygote", image):
         env = {**os.environ, "SAGE_CACHE_DIR": str(image.root.parents[2])}

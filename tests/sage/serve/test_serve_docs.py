@@ -1,4 +1,4 @@
-"""The page about serving: its table is read, and its client runs."""
+"""The pages about serving: their table is read, and their client runs."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from sage.orchestrator.upstream_settings import Upstream
 from tests.sage.serve.answers import CHAT, table
 from tests.sage.serve.scripted import proxy, whole
 
-PAGE = (Path(__file__).parents[3] / "docs" / "sage" / "serve.md").read_text(encoding="utf-8")
+PAGES = Path(__file__).parents[3] / "docs" / "sage"
+PAGE = (PAGES / "serve.md").read_text(encoding="utf-8")
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
+def blocks(language: str, page: str = PAGE) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
 
 
 def test_the_table_of_the_page_is_read() -> None:
@@ -45,9 +46,10 @@ def test_the_names_and_the_cascade_of_the_page_are_read(tmp_path: Path, monkeypa
 
 def test_the_client_of_the_page_runs(tmp_path: Path) -> None:
     with proxy(tmp_path, lambda _: whole(CHAT), table) as served:
+        (client,) = blocks("python", (PAGES / "clients.md").read_text(encoding="utf-8"))
         environment = dict(os.environ, OPENAI_BASE_URL=f"{served.url}/v1", OPENAI_API_KEY="none")
         done = subprocess.run(
-            [sys.executable, "-c", *blocks("python")], env=environment, capture_output=True, text=True, check=False
+            [sys.executable, "-c", client], env=environment, capture_output=True, text=True, check=False
         )
         ((decision, _),) = served.logged()
     assert done.stdout == f"first {decision.id}\nHi\n", done.stderr
