@@ -80,7 +80,13 @@ def new_hdf5(path: Path, *, track_order: bool = False) -> Iterator[h5py.File]:
         try:
             with library("h5py").File(target, "w", track_order=track_order) as file:
                 yield file
-        except (OSError, RuntimeError, ValueError, KeyError, OverflowError):  # of a library that reads what was not written
+        except (
+            OSError,
+            RuntimeError,
+            ValueError,
+            KeyError,
+            OverflowError,
+        ):  # of a library that reads what was not written
             if target.failure is None:
                 raise
         if target.failure is not None:
