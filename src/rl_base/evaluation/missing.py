@@ -79,8 +79,8 @@ def add_absent(estimate: Estimate, clusters: np.ndarray, terms: np.ndarray) -> E
     `clusters` [n] are the numbers of the log's clusters, `terms` [m] what the rows add to the sum over all rows.
 
     A row with a try of probability p adds at least -(range of rewards) / p to the sum of a paired difference, whatever
-    the policies, the prediction and the reward: with prediction q, reward r and d the difference of the policies, the
-    term is `d @ q + d[a] / p * (r - q[a])`. To the value of one policy it adds at least `high - range / p`.
+    the policies, the prediction and the reward. The term is `d @ q + d[a] / p * (r - q[a])`: q is the prediction, r the
+    reward, and d the difference of the policies. To the value of one policy it adds at least `high - range / p`.
     """
     own = np.bincount(clusters)
     sums = estimate.influence * (len(clusters) / len(own)) + estimate.value * own

@@ -22,7 +22,7 @@ DAMAGED = (OSError, ValueError, yaml.YAMLError, RecursionError)
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What a run directory says about its run; each file is read when it is first asked for.
+    """The content of a run directory; each file is read when it is first asked for.
 
     A missing file counts as empty. So does a damaged one, with a logged warning that names it.
     """

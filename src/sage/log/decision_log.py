@@ -371,10 +371,15 @@ def insert_decision(connection: sqlite3.Connection, decision: Decision) -> None:
 
 
 def upgrade(connection: sqlite3.Connection, version: int) -> None:
-    """Upgrades from format 1, which joined only the first report of a decision: what later ones say of costs is charged now.
-    Format 2 lacked steps of cascades, format 3 shadows, format 4 what tenants spent on which day, and format 5 the sources of
-    outcomes and what is known of decisions with many reports, which the next report about each of them writes. Format 6 lacked
-    the last numbers, which the schema reads from the rows, and why records were erased, which nobody knows any more."""
+    """Upgrades a log of an older format to this one.
+
+    - Format 1 joined only the first report of a decision: what later ones say of costs is charged now.
+    - Format 2 lacked steps of cascades, format 3 shadows, and format 4 what tenants spent on which day.
+    - Format 5 lacked the sources of outcomes. It also lacked what is known of decisions with many reports: the next report
+      about each of them writes that.
+    - Format 6 lacked the last numbers, which the schema reads from the rows. It also lacked why records were erased, which
+      nobody knows any more.
+    """
     if not {"reason", "kept"} & {name for _, name, *_ in connection.execute("PRAGMA table_info(erased)")}:
         for column in ("reason", "kept"):
             connection.execute(f"ALTER TABLE erased ADD COLUMN {column} TEXT")

@@ -17,7 +17,7 @@ REPORTS = """SELECT (SELECT last FROM numbers WHERE kind = 'outcomes') - (SELECT
 
 
 class NumberedRow(NamedTuple):
-    """What a log knows of one number: columns of the decision, or what was kept when it was erased."""
+    """The facts that a log has about one number: columns of the decision, or what was kept when it was erased."""
 
     number: int
     time: float | None = None

@@ -279,12 +279,17 @@ class Router:
         self, decision_id: str, *, at: float | None = None, shadow: bool = False, **outcome: Unpack[OutcomeFields]
     ) -> str:
         """Logs what came of a decision, now or `at` a time; what is known later may be reported later, in another call.
-        With `shadow`, what came of the second model that it asked for.
 
-        It counts as the operator's, who outranks all others, unless `source` says otherwise ('ci', 'traffic' or 'client').
-        'joined', or 'late'; 'duplicate': it says nothing new; 'conflict': what this source said first, or a stronger one, stays;
-        'corrected': it replaces what a weaker source said; 'refused': this source has reported too often; 'unknown': there is no
-        such decision (yet); 'unlogged': the log cannot be written, and the outcome is kept in memory until it can be.
+        With `shadow` it is what came of the second model that was asked. It counts as the operator's, who outranks all
+        others, unless `source` says otherwise ('ci', 'traffic' or 'client'). Returns what became of the report:
+
+        - 'joined', or 'late': it is what is known of the decision.
+        - 'duplicate': it says nothing new.
+        - 'conflict': what this source said first, or a stronger one, stays.
+        - 'corrected': it replaces what a weaker source said.
+        - 'refused': this source has reported too often.
+        - 'unknown': there is no such decision (yet).
+        - 'unlogged': the log cannot be written, and the outcome is kept in memory until it can be.
         """
         check_names("outcome", outcome, OutcomeFields)
         said = verify(None, {}, outcome.pop("verdicts", {}))

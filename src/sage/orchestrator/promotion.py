@@ -1,7 +1,7 @@
 """The learned policy in charge: that of the checkpoint, the one promoted before it, or none.
 
 The gate's record decides. A policy that the process has loaded and the gate has promoted goes on while the file in its
-place is not judged yet, is refused or cannot be read; it ends when the record refuses it, or is gone or unreadable.
+place is not judged yet, is refused or cannot be read. It ends when the record refuses it, is gone or cannot be read.
 The environment names the checkpoint. Where it says nothing, the one that `sage promote` installed beside the log serves.
 """
 

@@ -18,7 +18,7 @@ STILL, SMALL = 2e-4, 0.05  # change after which the search stops, of the largest
 
 
 class Question(NamedTuple):
-    """What there is to choose: entries are pairs of a cell and a model, and shares of a cell add up to at most 1."""
+    """A choice of shares to make: entries are pairs of a cell and a model, and shares of a cell add up to at most 1."""
 
     saving: np.ndarray  # [entries] of all decisions, if the model got the whole cell
     gain: np.ndarray  # [entries] of quality, of all decisions

@@ -19,7 +19,7 @@ class Record(NamedTuple):
 
 
 class TrackedRun(NamedTuple):
-    """What a tracker is told of a run when it starts."""
+    """The facts about a run that a tracker is given when the run starts."""
 
     folder: Path
     name: str
