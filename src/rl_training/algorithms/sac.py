@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from rl_training.algorithms.continuous import ContinuousAlgorithm, ContinuousConfig, TargetedConfig
 from rl_training.algorithms.target_networks import TargetNetworks
 from rl_training.core import Loss, Needs, Step, StepBatch, Supply, register
+from rl_training.core.noise import ask
 from rl_training.core.ranges import Count, PositiveSchedule, Range, Real
 from rl_training.functional import weighted_mean
 from rl_training.models import ObservationNormalizer, SquashedGaussianPolicy
@@ -127,14 +128,14 @@ class SACAlgorithm(ContinuousAlgorithm[SACConfig]):
         c = self.config
         if c.critic_subset is None or c.critic_subset == c.n_critics:
             return None
-        return torch.rand(c.n_critics, device=self.log_ent_coef.device).topk(c.critic_subset).indices
+        return ask("uniform", self.log_ent_coef.new_empty(c.n_critics)).topk(c.critic_subset).indices
 
     def update_actor(self, batch: StepBatch) -> Step:
         actor = self.minimize(self.actor_loss, batch, "actor")
         if not isinstance(self.config.ent_coef, str):
             return Step(actor.metrics)
-        log_prob = actor.rows["log_prob"]
-        temperature = self.minimize(lambda batch: self.ent_coef_loss(log_prob, batch), batch, "ent_coef")
+        drawn = batch._replace(columns=batch.columns | actor.rows)
+        temperature = self.minimize(lambda rows: self.ent_coef_loss(rows.columns["log_prob"], rows), drawn, "ent_coef")
         return Step(actor.metrics | temperature.metrics)
 
     def actor_loss(self, batch: StepBatch) -> Loss:

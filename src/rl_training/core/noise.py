@@ -45,6 +45,11 @@ def ask(kind: Kind, x: Tensor) -> Tensor:
             return torch.rand_like(x)
 
 
+def are_given() -> bool:
+    """Says if requests are answered by what was drawn beforehand, instead of torch's own generator."""
+    return bool(SOURCES)
+
+
 @contextmanager
 def given(numbers: Sequence[Tensor]) -> Iterator[None]:
     """Gives these numbers, one tensor for each request in the block, in their order."""
