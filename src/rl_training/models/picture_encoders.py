@@ -201,4 +201,4 @@ def prepare_images(x: Tensor) -> Tensor:
     device = x.device.type
     computes = device != "meta" and torch.is_autocast_enabled(device)  # tensors without values know no autocast
     dtype = torch.get_autocast_dtype(device) if computes else torch.float32
-    return x.contiguous(memory_format=torch.channels_last).to(dtype)
+    return x.movedim(-3, -1).contiguous().movedim(-1, -3).to(dtype)  # also under vmap, which knows no memory formats
