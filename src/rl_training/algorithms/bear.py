@@ -45,6 +45,7 @@ class BEARConfig(SACConfig):
 class BEARAlgorithm(SACAlgorithm):
     """BEAR: SAC whose policy's distance from a model of the data is held at a threshold by a learned weight."""
 
+    why_not_stacked = "is for logged data, which a stack does not learn from"
     config: BEARConfig  # pyrefly: ignore (narrower than the base)
     policy: BestOfPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
     critic_apart = False  # the policy asks its critic

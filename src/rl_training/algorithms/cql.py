@@ -54,6 +54,7 @@ class Proposals(NamedTuple):
 class CQLAlgorithm(SACAlgorithm):
     """CQL: SAC whose critics learn lower values for actions that the data never tried."""
 
+    why_not_stacked = "is for logged data, which a stack does not learn from"
     config: CQLConfig  # pyrefly: ignore (narrower than the base)
     loss_scale = 1.0
 

@@ -46,6 +46,7 @@ class CrossQAlgorithm(SACAlgorithm):
 
     config: CrossQConfig  # pyrefly: ignore (SAC's, without those of targets)
     betas = (0.5, 0.999)
+    why_not_stacked = "moves the statistics of batches inside of its losses"
     why_not_shared = "its networks normalise by the statistics of a whole batch"
 
     def build_critic_net(self, inputs: int) -> RenormMLP:

@@ -30,6 +30,7 @@ class DiscreteBCQConfig(DQNConfig):
 class DiscreteBCQAlgorithm(DQNAlgorithm):
     """DQN whose best action, in targets and without exploration, is sought among those likely enough in the data."""
 
+    why_not_stacked = "is for logged data, which a stack does not learn from"
     config: DiscreteBCQConfig  # pyrefly: ignore (narrower than the base)
 
     def build_networks(self, normalizer: ObservationNormalizer) -> None:

@@ -28,6 +28,7 @@ class DiscreteCQLConfig(DQNConfig):
 class DiscreteCQLAlgorithm(DQNAlgorithm):
     """DQN with a penalty that lowers the values of all actions relative to those of the data's actions."""
 
+    why_not_stacked = "is for logged data, which a stack does not learn from"
     config: DiscreteCQLConfig  # pyrefly: ignore (narrower than the base)
 
     def penalty(self, q: Tensor, batch: StepBatch) -> tuple[Tensor | None, Metrics]:

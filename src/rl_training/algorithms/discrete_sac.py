@@ -46,6 +46,7 @@ class DiscreteSACAlgorithm(OffPolicyAlgorithm[DiscreteSACConfig]):
     """Discrete SAC: two critics, an actor and a temperature; expectations over the actions are exact."""
 
     critic_apart = True
+    why_not_stacked = None
     policy: StochasticPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
 
     def build_networks(self, normalizer: ObservationNormalizer) -> None:

@@ -85,6 +85,7 @@ class DQNConfig(OffPolicyConfig):
 class DQNAlgorithm(OffPolicyAlgorithm[DQNConfig]):
     """DQN: a Q-network, its target network, and a value head that defines the loss."""
 
+    why_not_stacked = None
     policy: QPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
 
     def build_networks(self, normalizer: ObservationNormalizer) -> None:

@@ -31,6 +31,7 @@ class ReBRACConfig(TD3Config):
 class ReBRACAlgorithm(TD3Algorithm):
     """ReBRAC: TD3 with squared distances from the data's actions in the actor's loss and the critics' targets."""
 
+    why_not_stacked = "is for logged data, which a stack does not learn from"
     config: ReBRACConfig  # pyrefly: ignore (narrower than the base)
 
     @property

@@ -98,6 +98,7 @@ class RLPDConfig(REDQConfig):
 class SACAlgorithm(ContinuousAlgorithm[SACConfig]):
     """SAC: values count the policy's entropy as reward, at a temperature that keeps the entropy at a target."""
 
+    why_not_stacked = None
     policy: SquashedGaussianPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
     loss_scale = 0.5
 

@@ -24,6 +24,7 @@ class TD3BCConfig(TD3Config):
 class TD3BCAlgorithm(TD3Algorithm):
     """TD3+BC: TD3 with the squared distance from the data's actions in the actor's loss."""
 
+    why_not_stacked = "is for logged data, which a stack does not learn from"
     config: TD3BCConfig  # pyrefly: ignore (narrower than the base)
 
     def actor_loss(self, batch: StepBatch) -> Loss:

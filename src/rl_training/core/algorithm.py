@@ -131,7 +131,7 @@ class Algorithm(nn.Module, ABC, Generic[ConfigT, BatchT]):
     def minimize(self, loss_fn: Callable[[BatchT], Loss], batch: BatchT, name: str) -> Step:
         """Steps optimizer `name` on `loss_fn(batch)` unless `self.stop` is True or a gradient is not finite."""
         optimizer, stack = self.optimizer(name), self.stack
-        loss = loss_fn(batch) if stack is None else stack.each(loss_fn, batch)
+        loss = loss_fn(batch) if stack is None else stack.loss(name, loss_fn, batch)
         value = loss.value if stack is None else loss.value.sum()  # of which each has the gradient of its own
         grads = torch.autograd.grad(value, optimizer.targets, allow_unused=True, materialize_grads=True)
         grads, metrics = self.reduce_gradients(grads, loss.metrics, batch.weight)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from rl_training.core.noise import Asked, given, noted
 from rl_training.core.optimizer import Optimizer
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
@@ -22,6 +24,8 @@ class Members:
         self.number = number
         self.slots = [slot for owner, slot in slots(module) if not isinstance(owner, Optimizer)]
         self.tensors = [held[name] for held, name in self.slots]
+        self.asked: dict[str, tuple[Asked, ...]] = {}  # by loss
+        self.draw: Callable[[tuple[Asked, ...]], tuple[Tensor, ...]] = draw_nothing  # [member, ...] for each request
 
     def each(self, function: Callable, *arguments: Any) -> Any:
         """Returns the results of `function` for every member, [member, ...], with the member's parameters and buffers.
@@ -29,6 +33,19 @@ class Members:
         `arguments` are trees of tensors [member, ...]. The function must not change what the module holds.
         """
         return torch.vmap(lambda tensors, mine: self.one(function, tensors, mine))(self.tensors, arguments)
+
+    def loss(self, name: str, function: Callable, batch: Any) -> Any:
+        """Returns `each` of a loss for batches [member, ...], with the random numbers that it asks for from `draw`.
+
+        What the loss of this name asks for is noted at its first call.
+        """
+        if name not in self.asked:
+            with noted() as asked, torch.no_grad():
+                self.each(function, batch)
+            self.asked[name] = tuple(asked)
+        if not self.asked[name]:
+            return self.each(function, batch)
+        return self.each(partial(with_numbers, function), self.draw(self.asked[name]), batch)
 
     def one(self, function: Callable, tensors: Sequence[Tensor], arguments: Sequence) -> Any:
         for (held, name), tensor in zip(self.slots, tensors, strict=True):
@@ -38,6 +55,15 @@ class Members:
         finally:
             for (held, name), stacked in zip(self.slots, self.tensors, strict=True):
                 held[name] = stacked
+
+
+def with_numbers(function: Callable, numbers: Sequence[Tensor], batch: Any) -> Any:
+    with given(numbers):
+        return function(batch)
+
+
+def draw_nothing(asked: tuple[Asked, ...]) -> tuple[Tensor, ...]:
+    raise TypeError("this stack has no source of random numbers")
 
 
 def slots(module: nn.Module) -> Iterator[tuple[nn.Module, Slot]]:
@@ -78,7 +104,7 @@ def step_rows(optimizer: Optimizer, grads: Sequence[Tensor], enabled: Tensor) ->
 
     `grads` and `enabled` have a first dimension for the members; so has the result, which says whose are finite.
     """
-    grad = torch.cat([g.flatten(1) for g in grads], 1)
+    grad = torch.cat([g.reshape(len(g), -1) for g in grads], 1)
     norm = grad.norm(dim=1, keepdim=True)
     finite = norm.isfinite()
     if optimizer.max_grad_norm is not None:

@@ -83,7 +83,8 @@ class Ring:
         self.goals = JudgedAtEnd.table(settings.relabels, settings.n_steps) if judged and settings.relabels else {}
         self.columns = self.allocate(run.spec, Allocator(self.device, settings.buffer_folder))
         self.arrays = as_arrays(self.columns)
-        self.plain = num_envs == 1 and not self.keeps_age and self.device.type == "cpu"
+        self.by_numpy = self.device.type == "cpu"
+        self.plain = num_envs == 1 and not self.keeps_age and self.by_numpy
         self.env = torch.arange(num_envs, device=self.device)
         self.env_array = as_arrays(self.env)
         self.first = torch.ones(num_envs, dtype=torch.bool, device=self.device)  # where an episode starts next
@@ -152,7 +153,7 @@ class Ring:
         `first` [env] is that mask for the first of these steps. The last observation of a cut episode gets a row of its
         own, which is never drawn.
         """
-        columns, steps = self.arrays, as_arrays(steps)
+        columns, steps = self.arrays, as_arrays(steps) if self.by_numpy else steps
         ended = steps.terminated | steps.truncated
         kept = ended if self.keeps_ends else steps.truncated > steps.terminated
         advance = kept + 1  # a cut episode's last observation takes a slot of its own
