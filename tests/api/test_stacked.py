@@ -10,22 +10,30 @@ import pytest
 import torch
 
 import rl_training
-from rl_training import A2C, PPO, TRPO, ConfigError
+from rl_training import A2C, DQN, PPO, SAC, TD3, TRPO, ConfigError
 from rl_training.api.agent import Agent
 from rl_training.cli import main
+from rl_training.core import tree_leaves
 from rl_training.runtime.executors import WholeIteration
 from rl_training.runtime.stack import Stack
 
 SMALL = {"backend": "native", "n_envs": 4, "n_steps": 16, "total_timesteps": 64 * 10 + 24}
+REPLAY = {"backend": "native", "n_envs": 2, "total_timesteps": 16 + 4 * 10 + 2, "net_arch": [16], "batch_size": 16}
+REPLAY |= {"train_freq": 4, "learning_starts": 16, "buffer_size": 50}
 LEARNER = {"batch_size": 24, "n_epochs": 4, "learning_rate": "lin_3e-3", "target_kl": 0.005, "gae_lambda": 0.8}
+SHARED = {"shared": [16], "pi": [8], "vf": [8]}
 CASES = {
-    "PPO": (PPO, "CartPole-v1", LEARNER),
-    "PPO continuous, shared layers": (
-        PPO,
-        "Pendulum-v1",
-        {"batch_size": 32, "net_arch": {"shared": [16], "pi": [8], "vf": [8]}},
-    ),
-    "A2C": (A2C, "CartPole-v1", {}),
+    "PPO": (PPO, "CartPole-v1", SMALL | LEARNER),
+    "PPO continuous, shared layers": (PPO, "Pendulum-v1", SMALL | {"batch_size": 32, "net_arch": SHARED}),
+    "A2C": (A2C, "CartPole-v1", SMALL),
+    "DQN": (DQN, "CartPole-v1", REPLAY | {"target_update_interval": 24, "learning_rate": "lin_1e-2", "double": True}),
+    "SAC pictures": (SAC, "PixelPendulum-v1", REPLAY | {"batch_size": 8, "encoder": "small"}),
+    "DiscreteSAC": (rl_training.DiscreteSAC, "CartPole-v1", REPLAY),
+    "IQN": (rl_training.IQN, "CartPole-v1", REPLAY | {"net_arch": [8, 8], "n_envs": 1, "gradient_steps": 2}),
+    "SAC": (SAC, "Pendulum-v1", REPLAY | {"n_steps": 3, "policy_delay": 2, "target_update_interval": 3}),
+    "TD3": (TD3, "Pendulum-v1", REPLAY),
+    "REDQ": (rl_training.REDQ, "Pendulum-v1", REPLAY | {"n_critics": 3, "gradient_steps": 2, "policy_delay": 2}),
+    "TQC": (rl_training.TQC, "Pendulum-v1", REPLAY | {"n_quantiles": 5, "ent_coef": 0.1}),
 }
 
 
@@ -53,10 +61,10 @@ def counts(agent: Agent) -> tuple:
 @pytest.mark.parametrize("name", CASES)
 def test_members_equal_single_runs(name: str) -> None:
     kind, env, settings = CASES[name]
-    together = rl_training.stacked(kind, env, seeds=(3, 1, 2), **SMALL, **settings)
+    together = rl_training.stacked(kind, env, seeds=(3, 1, 2), **settings)
     results = together.learn(progress=False)
     for agent, result in zip(together.agents, results, strict=True):
-        alone = kind(env, seed=agent.config.training.seed, **SMALL, **settings)
+        alone = kind(env, seed=agent.config.training.seed, **settings)
         expected = alone.learn(progress=False)
         assert furthest(agent, alone) < 1e-5
         assert counts(agent) == counts(alone)
@@ -65,6 +73,10 @@ def test_members_equal_single_runs(name: str) -> None:
         assert torch.equal(mine["rng"]["cpu"], theirs["rng"]["cpu"])
         assert torch.equal(mine["experience"]["order"], theirs["experience"]["order"])
         assert torch.allclose(mine["collector"]["obs"], theirs["collector"]["obs"], atol=1e-4)
+        if settings.keys() >= REPLAY.keys():
+            assert mine["experience"]["counts"] == theirs["experience"]["counts"]
+            both = (tree_leaves(run.trainer.experience.columns) for run in (agent, alone))
+            assert all(torch.allclose(a, b, atol=1e-4) for a, b in zip(*both, strict=True))
 
 
 def test_the_kl_stop_is_each_members_own() -> None:
@@ -75,25 +87,41 @@ def test_the_kl_stop_is_each_members_own() -> None:
     assert max(steps) < 3 * 4 * 10  # minibatches, epochs, iterations
 
 
-def test_an_iteration_as_a_whole_gives_the_same(monkeypatch) -> None:
+@pytest.mark.parametrize(("name", "changes"), [("PPO", {"target_kl": None}), ("SAC", {})])
+def test_an_iteration_as_a_whole_gives_the_same(name: str, changes: dict, monkeypatch) -> None:
     """As it is recorded on a GPU."""
-    build = Stack.__init__
+    join = Stack.join
 
-    def whole(self: Stack, *arguments) -> None:
-        build(self, *arguments)
+    def whole(self: Stack) -> None:
+        join(self)
         self.executor = WholeIteration(self.executor, self.collector, record=False)
 
-    monkeypatch.setattr(Stack, "__init__", whole)
-    settings = {"batch_size": 24, "n_epochs": 3}
-    together = rl_training.stacked(PPO, "CartPole-v1", seeds=range(2), **SMALL, **settings)
+    monkeypatch.setattr(Stack, "join", whole)
+    kind, env, settings = CASES[name]
+    together = rl_training.stacked(kind, env, seeds=range(2), **settings | changes)
     together.learn(progress=False)
     for agent in together.agents:
-        alone = PPO("CartPole-v1", seed=agent.config.training.seed, **SMALL, **settings)
+        alone = kind(env, seed=agent.config.training.seed, **settings | changes)
         alone.learn(progress=False)
         assert furthest(agent, alone) < 1e-5
         assert counts(agent)[:4] == counts(alone)[:4]
         mine, theirs = agent.full_state()["collector"], alone.full_state()["collector"]
         assert all(torch.allclose(mine[key], theirs[key], atol=1e-4) for key in ("obs", "returns", "lengths"))
+        assert mine["timesteps"] == theirs["timesteps"]
+
+
+@pytest.mark.parametrize("name", ["PPO", "DQN"])
+def test_a_stack_goes_on_from_within_an_iteration(name: str) -> None:
+    kind, env, settings = CASES[name]
+    pauses = (64 * 3 + 12, 64 * 3 + 20) if name == "PPO" else (10, 38)
+    together = rl_training.stacked(kind, env, seeds=range(2), **settings)
+    for stop_at in (*pauses, None):
+        together.learn(stop_at=stop_at, progress=False)
+    for agent in together.agents:
+        alone = kind(env, seed=agent.config.training.seed, **settings)
+        alone.learn(progress=False)
+        assert furthest(agent, alone) < 1e-5
+        assert counts(agent) == counts(alone)
 
 
 def test_a_member_is_resumed_alone_from_its_own_files(tmp_path: Path) -> None:
@@ -114,13 +142,20 @@ def test_a_member_is_resumed_alone_from_its_own_files(tmp_path: Path) -> None:
     assert sizes[0] < 1.1 * sizes[1]  # without the other member
 
 
-def test_a_member_whose_numbers_are_not_finite_leaves_the_others(tmp_path: Path) -> None:
-    together = rl_training.stacked(PPO, "CartPole-v1", seeds=range(2), run_dir=tmp_path, **SMALL, batch_size=32)
+@pytest.mark.parametrize("name", ["PPO", "DQN"])
+def test_a_member_whose_numbers_are_not_finite_leaves_the_others(name: str, tmp_path: Path) -> None:
+    kind, env, settings = CASES[name]
+    together = rl_training.stacked(kind, env, seeds=range(2), run_dir=tmp_path, log_interval=4, **settings)
     next(together.agents[0].algorithm.parameters()).data.fill_(torch.nan)
     with pytest.raises(rl_training.NonFiniteError):
         together.learn(progress=False)
     status = [json.loads((tmp_path / f"seed{seed}" / "result.json").read_text())["status"] for seed in range(2)]
     assert status == ["failed", "finished"]
+    alone = kind(env, seed=1, **settings)
+    alone.learn(progress=False)
+    assert furthest(together.agents[1], alone) < 1e-5
+    written = [getattr(agent.trainer.experience, "columns", None) for agent in together.agents]
+    assert name != "DQN" or written[0].written.sum() < written[1].written.sum()  # a store of its own
 
 
 @pytest.mark.parametrize(
@@ -128,7 +163,10 @@ def test_a_member_whose_numbers_are_not_finite_leaves_the_others(tmp_path: Path)
     [
         (TRPO, {"batch_size": 16}, "TRPO"),
         (rl_training.RecurrentPPO, {"batch_size": 16}, "RecurrentPPO"),
-        (rl_training.SAC, {"env": "Pendulum-v1", "n_steps": 1, "train_freq": 4}, "SAC"),
+        (rl_training.CrossQ, {"env": "Pendulum-v1", "n_steps": 1, "train_freq": 4}, "CrossQ"),
+        (rl_training.PrioritizedDQN, {"n_steps": 1, "train_freq": 4}, "prioritized"),
+        (SAC, {"env": "Pendulum-v1", "n_steps": 1, "train_freq": 4, "critic_dropout": 0.1}, "critic_dropout"),
+        (TD3, {"env": "Pendulum-v1", "n_steps": 1, "train_freq": 4, "action_noise": "ou"}, "memory"),
         (PPO, {"backend": "gymnasium"}, "host"),
         (PPO, {"normalize_observation": True}, "normalize_observation"),
         (PPO, {"normalize_reward": True}, "normalize_reward"),

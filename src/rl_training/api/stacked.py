@@ -12,6 +12,7 @@ from rl_training.api.training import build_run, check_idle, pause_at, with_budge
 from rl_training.config import ConfigError
 from rl_training.config.parsing import parse_flag, parse_path
 from rl_training.envs import NativeEnv
+from rl_training.experience.settings import ReplaySettings, RolloutSettings
 from rl_training.experiment.run import TrainResult
 from rl_training.experiment.signals import StopTogether
 from rl_training.runtime import resolve_compile
@@ -51,7 +52,7 @@ class Stacked:
         for agent in self.agents:
             check_idle(agent.trainer, "learn")
         shown = parse_flag(progress, "progress")
-        if len({agent.progress.timesteps for agent in self.agents}) > 1:
+        if len({where_it_stands(agent) for agent in self.agents}) > 1:
             raise ConfigError(
                 "the members of a stack stand at different steps: train those behind alone up to the others"
             )
@@ -102,6 +103,14 @@ def why_not_stacked(agent: Agent) -> str | None:
         f"env.id={config.env.id!r} is stepped on the host, and a stack needs tensor code": type(agent.env)
         is not NativeEnv,
         "algorithm.normalize_observation=true keeps running statistics, which a stack does not move": algorithm.observes,
+        "experience.prioritized=true draws rows by priorities that differ in number between members": getattr(
+            config.experience, "prioritized", False
+        ),
+        "experience.hindsight gives rows other goals, which a stack does not do": config.experience.has_goals,
+        "algorithm.critic_dropout draws inside of networks, which a stack does not do": getattr(
+            config.algorithm, "critic_dropout", 0
+        ),
+        "the policy keeps a memory from step to step": bool(algorithm.policy.initial_memory(1)),
         "experience.normalize_reward=true keeps running statistics, which a stack does not move": getattr(
             config.experience, "normalize_reward", False
         ),
@@ -109,11 +118,20 @@ def why_not_stacked(agent: Agent) -> str | None:
             config.algorithm, "random_shift", 0
         ),
         "sampling.workers steps the environments in other processes": config.sampling.uses_samplers,
-        "phases change what a run learns from": bool(config.phases) or agent.dataset is not None,
+        "phases change what a run learns from": bool(config.phases),
+        "a dataset is a part of what it learns from": config.data.given or agent.dataset is not None,
+        f"experience.store={config.experience.store!r} is a store of its own": type(config.experience)
+        not in (RolloutSettings, ReplaySettings),
         "several ranks share the run": agent.ranks.number > 1,
     }
     reason = next((reason for reason, applies in reasons.items() if applies), None)
     return None if reason is None else f"{reason}: train the seeds one after the other, without a stack"
+
+
+def where_it_stands(agent: Agent) -> tuple[int, ...]:
+    """Returns the counts of an agent by which its next iteration goes, and in which members may not differ."""
+    progress, updates = agent.progress, agent.config.experience.kind == "replay"
+    return progress.timesteps, progress.updated_at, progress.gradient_steps if updates else 0
 
 
 def check_alike(agents: Sequence[Agent]) -> None:

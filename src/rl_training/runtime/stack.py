@@ -2,59 +2,62 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import torch
 
-from rl_training.core import Metrics, Pass, Transition
+from rl_training.core import Metrics, Pass, Policy, Transition, UniformPolicy
 from rl_training.core.members import take_out
-from rl_training.core.policy import Policy
 from rl_training.experience import Rollout
 from rl_training.experience.base import Prepare
+from rl_training.experience.replay import Replay
 from rl_training.runtime.collector import Collector
 from rl_training.runtime.executors import Due, Executor, Learned, WholeIteration, why_not_recorded
 from rl_training.runtime.native_collector import Counts, NativeCollector
 from rl_training.runtime.phases import Phase
-from rl_training.runtime.progress import Methods
-from rl_training.runtime.stacked_algorithm import StackedAlgorithm
+from rl_training.runtime.progress import Progress
+from rl_training.runtime.stacked_algorithm import StackedAlgorithm, StackedExecutor, StackedPolicy
 from rl_training.runtime.stacked_collector import StackedCollector
 from rl_training.runtime.stacked_numbers import HashedNumbers, MemberNumbers, OwnNumbers
+from rl_training.runtime.stacked_replay import StackedReplay
 from rl_training.runtime.stacked_rollout import StackedRollout
 from rl_training.runtime.torch_context import OwnStream
-from rl_training.runtime.trainer import Trainer
+from rl_training.runtime.trainer import MAX_CHUNK, Trainer
 from rl_training.runtime.worth_compiling import CompileMode
+
+MAX_ITERATIONS = 16  # between looks at the stop flag
+
+
+class Taken(NamedTuple):
+    """The iterations that a stack took for a member at once: their env steps, number of updates, and metrics."""
+
+    steps: list[int]  # of each iteration
+    updates: int
+    learned: Learned
+    share_done: float  # that schedules saw in the last of them
 
 
 class Stack:
     """The members' trainers, whose whole iterations it takes together: every trainer gets its own part of the results.
 
-    Members must take turns: each of them one iteration, then each the next. Until a member leaves, its networks and
-    environments are views of those of the stack.
+    Members must take turns, each of them one, then each the next, and stand at the same step. From the first iteration
+    that they take together until a member leaves, its networks, environments and store are views of those of the stack.
     """
 
     def __init__(self, trainers: Sequence[Trainer], mode: CompileMode) -> None:
-        self.trainers = list(trainers)
+        self.trainers, self.mode = list(trainers), mode
         self.number, self.device = len(trainers), trainers[0].device
-        self.going = set(range(self.number))
-        phase = trainers[0].plan.current(trainers[0].progress).phase
+        self.going, self.joined = set(range(self.number)), False
+        self.left: list[int] = []  # before the last iteration, and whose store is still a part of the stack's
+        self.phase = trainers[0].plan.current(trainers[0].progress).phase
         self.streams = [MemberStream(trainer.random, self.device) for trainer in trainers]
         self.collectors = [collector_of(trainer) for trainer in trainers]
-        self.algorithm = StackedAlgorithm([trainer.algorithm for trainer in trainers])
-        first = self.collectors[0]
-        self.algorithm.policy.note_requests(trainers[0].algorithm.policy, first.env.dynamics.observe(first.env.state))
-        rollouts = [rollout_of(trainer) for trainer in trainers]
-        numbers = self.build_numbers(rollouts)
-        self.collector = StackedCollector(self.collectors, self.algorithm.policy, numbers)
-        self.collector.execute(mode)
-        self.rollout = StackedRollout(rollouts, numbers)
-        together = Phase(self.rollout, self.collector, phase.budget)
-        execution = trainers[0].execution._replace(mode=mode)
-        self.executor = Executor(self.algorithm, together, execution)
-        if execution.records and why_not_recorded(self.algorithm, together) is None:
-            self.executor = WholeIteration(self.executor, self.collector)
-        self.results: dict[int, tuple[int, Learned]] = {}  # by member, which have not been taken yet
+        self.results: dict[int, Taken] = {}  # by member, which have not been taken yet
         self.state: torch.Tensor | None = None  # of the environments, when it was handed out last
         for index, trainer in enumerate(trainers):
             trainer.random = self.streams[index]
@@ -62,51 +65,95 @@ class Stack:
             mine = trainer.plan.current(trainer.progress).phase
             trainer.executors[mine.executor_key] = MemberExecutor(self, index, trainer.executor(mine))
 
-    def build_numbers(self, rollouts: Sequence[Rollout]) -> MemberNumbers:
+    def join(self) -> None:
+        """Stacks what the members are made of, as it is now."""
+        self.joined = True
+        self.algorithm = StackedAlgorithm([trainer.algorithm for trainer in self.trainers])
+        first, stores = self.collectors[0], [store_of(trainer) for trainer in self.trainers]
+        numbers = self.build_numbers(stores)
+        self.algorithm.together.draw = numbers.for_loss
+        self.collector = StackedCollector(self.collectors, self.algorithm.policy, numbers)
+        self.collector.execute(self.mode)
+        self.random_policy = StackedPolicy(UniformPolicy(first.spec).to(self.device), self.algorithm.together)
+        for policy in (self.algorithm.policy, self.random_policy):
+            policy.note_requests(self.collector.obs)
+        self.experience = stacked_store(stores, numbers, self.going)
+        together = Phase(self.experience, self.collector, self.phase.budget)
+        execution = self.trainers[0].execution._replace(mode=self.mode)
+        self.executor: Executor = StackedExecutor(self.algorithm, together, execution)
+        if execution.records and why_not_recorded(self.algorithm, together) is None:
+            self.executor = WholeIteration(self.executor, self.collector)
+
+    def build_numbers(self, stores: Sequence[Rollout | Replay]) -> MemberNumbers:
         """Returns the source of random numbers: on the CPU as single runs draw them, on a GPU all in one go."""
-        envs, asked = [collector.env for collector in self.collectors], self.algorithm.policy.asked
-        generators = [stream.generator for stream in self.streams]
+        envs, generators = [collector.env for collector in self.collectors], [s.generator for s in self.streams]
         if self.device.type == "cpu":
-            return OwnNumbers(envs, rollouts, generators, asked)
-        numbers = HashedNumbers(envs, generators, asked)
+            choose = [store.shuffled if isinstance(store, Rollout) else store.draw for store in stores]
+            return OwnNumbers(envs, generators, choose)
+        numbers = HashedNumbers(envs, generators)
         for member, stream in enumerate(self.streams):
             stream.store, stream.load_back = partial(numbers.store, member), partial(numbers.load, member)
         return numbers
 
-    def take(self, member: int) -> tuple[int, Learned]:
-        """Returns how many updates a member took in its next iteration, and their metrics.
-
-        The first member that asks for an iteration has all take it.
-        """
+    def take(self, member: int, iterations: int) -> Taken:
+        """Returns what a member's next iterations, so many, gave; the first member that asks has all take them."""
         if member not in self.results:
-            self.iterate()
+            self.iterate(self.trainers[member].progress, iterations)
         return self.results.pop(member)
 
-    def iterate(self) -> None:
-        for trainer in (self.trainers[member] for member in self.going):
-            trainer.move_schedules(trainer.progress.updated_at)
-        if isinstance(self.executor, WholeIteration):
-            history, metrics = self.executor.iterate(one_method)
-        else:
-            self.rollout.add(self.collector.collect(self.algorithm.policy, self.rollout.wanted_steps))
-            history, metrics = self.executor.learn(self.algorithm.passes(), one_method)
+    def iterate(self, progress: Progress, iterations: int) -> None:
+        """Takes iterations of all members; `progress` is that of one of them, with the env steps of the first counted."""
+        if not self.joined:
+            self.join()
+        if isinstance(self.experience, StackedReplay):
+            while self.left:
+                self.experience.take_out(self.left.pop())
+        passes, clock, num_envs = self.algorithm.passes(), replace(progress), self.collectors[0].num_envs
+        numbers, history, metrics, steps, share = [0] * self.number, list[Metrics](), Metrics(), list[int](), 0.0
+        for number in range(iterations):
+            steps.append(self.experience.wanted_steps * num_envs)
+            if number:
+                clock.env_steps += steps[-1]
+            share = self.share_done(clock)
+            self.algorithm.set_progress(share)
+            said, metrics = self.take_one(clock)
+            self.experience.count_learned(passes)
+            taken = self.updates_taken()
+            numbers = [before + now for before, now in zip(numbers, taken, strict=True)]
+            history += said if self.executor.fixed_shapes or not self.experience.on_policy else [means(said, taken)]
+            clock.updated_at = clock.timesteps
         if self.collector.env.state is not self.state:
             self.state = self.collector.env.state
             self.collector.hand_out()
-        for member, result in enumerate(self.divided(history, metrics)):
+        if isinstance(self.experience, StackedReplay):
+            self.experience.hand_out()
+        results = zip(numbers, divided(averages(history), self.number), divided(metrics, self.number), strict=True)
+        for member, (updates, average, about) in enumerate(results):
             if member in self.going:
-                self.results[member] = result
+                self.results[member] = Taken(steps, updates, ([average], about), share)
 
-    def divided(self, history: list[Metrics], metrics: Metrics) -> Iterator[tuple[int, Learned]]:
-        """Yields every member's number of updates and metrics; those of its updates are their means."""
-        (a_pass,), whole = self.algorithm.passes(), isinstance(self.executor, WholeIteration)
-        rounds = self.rollout.num_batches(a_pass, self.rollout.num_samples * self.number) // a_pass.rounds
-        taken = [(a_pass.rounds if whole else epochs) * rounds for epochs in self.rollout.epochs]
-        groups = history if whole else [means(history, taken)]
-        parts = [{name: values.unbind() for name, values in group.items()} for group in (*groups, metrics)]
-        for member, number in enumerate(taken):
-            *mine, about = ({name: values[member] for name, values in part.items()} for part in parts)
-            yield number, (mine, about)
+    def share_done(self, clock: Progress) -> float:
+        """Returns the progress, 0 to 1, that schedules see in an iteration, as the trainer says it."""
+        at = clock.updated_at if self.experience.on_policy else clock.timesteps
+        return min(at / max(self.trainers[0].plan.horizon, 1), 1.0)
+
+    def take_one(self, clock: Progress) -> Learned:
+        if self.executor.full_iteration_steps(sys.maxsize):
+            return self.executor.iterate(clock.due)
+        policy = self.random_policy if self.experience.warming_up else self.algorithm.policy
+        wanted = self.experience.wanted_steps
+        for start in range(0, wanted, MAX_CHUNK):
+            self.experience.add(self.collector.collect(policy, min(MAX_CHUNK, wanted - start)))
+        return self.executor.learn(self.algorithm.passes(), clock.due)
+
+    def updates_taken(self) -> list[int]:
+        """Returns every member's number of updates in the last iteration."""
+        if isinstance(self.experience, StackedReplay):
+            return [sum(a_pass.rounds for a_pass in self.algorithm.passes())] * self.number
+        (a_pass,) = self.algorithm.passes()
+        rounds = self.experience.num_batches(a_pass, self.experience.num_samples * self.number) // a_pass.rounds
+        whole = self.executor.fixed_shapes
+        return [(a_pass.rounds if whole else epochs) * rounds for epochs in self.experience.epochs]
 
     def release_all(self) -> None:
         for member in list(self.going):
@@ -116,10 +163,12 @@ class Stack:
         """Gives a member all that is its own, so that it goes on alone."""
         self.going.remove(member)
         trainer, collector, counts = self.trainers[member], self.collectors[member], self.collectors[member].counts
-        take_out(trainer.algorithm)
-        env = collector.env
-        env.state, env.elapsed, collector.first = (x.clone() for x in (env.state, env.elapsed, collector.first))
-        collector.counts = None if counts is None else Counts(*(x.clone() for x in counts))
+        if self.joined:
+            self.left.append(member)
+            take_out(trainer.algorithm)
+            env = collector.env
+            env.state, env.elapsed, collector.first = (x.clone() for x in (env.state, env.elapsed, collector.first))
+            collector.counts = None if counts is None else Counts(*(x.clone() for x in counts))
         trainer.random = self.streams[member].alone(self.device)
         trainer.execute(False)
 
@@ -130,22 +179,45 @@ class MemberExecutor(Executor):
     def __init__(self, stack: Stack, member: int, alone: Executor) -> None:
         super().__init__(alone.algorithm, alone.phase, alone.execution)
         self.stack, self.member = stack, member
-        self.num_steps = stack.rollout.steps_between(0) * stack.collectors[member].num_envs
+        self.num_envs = stack.collectors[member].num_envs
+        self.num_steps = self.experience.steps_between(self.num_envs) * self.num_envs
+        self.iterations = 1  # of the next turn
 
     @property
     def trainer(self) -> Trainer:
         return self.stack.trainers[self.member]
 
     def full_iteration_steps(self, budget: int) -> int:
-        at_start = self.experience.wanted_steps == self.stack.rollout.steps_between(0)
-        return self.num_steps if at_start and budget >= self.num_steps else 0
+        if self.member in self.stack.results:
+            return self.stack.results[self.member].steps[0]
+        first = self.experience.wanted_steps * self.num_envs
+        if first > budget or (self.experience.on_policy and first != self.num_steps):
+            return 0
+        self.iterations = self.iterations_to_event(first, budget)
+        return first
+
+    def iterations_to_event(self, first: int, budget: int) -> int:
+        """Returns how many iterations fit into `budget` env steps until an event falls due; the first takes `first`."""
+        trainer = self.trainer
+        position = trainer.plan.current(trainer.progress)
+        event = trainer.steps_to_event(position, trainer.progress.timesteps + budget, trainer.log_interval)
+        wanted = -(-(event - first) // self.num_steps)
+        most = min(budget - first, MAX_CHUNK * self.num_envs) // self.num_steps
+        return 1 + max(0, min(wanted, most, MAX_ITERATIONS - 1))
 
     def iterate(self, due: Due) -> Learned:
-        number, learned = self.stack.take(self.member)
-        (a_pass,) = self.phase.passes(self.algorithm)
-        for update in range(number):
-            due(a_pass, update + 1)
-        return learned
+        """Counts what the trainer does not, for which it is one iteration."""
+        taken, progress = self.stack.take(self.member, self.iterations), self.trainer.progress
+        first, *others = taken.steps
+        self.experience.count_added(first)
+        for num_steps in others:
+            self.experience.count_learned(self.phase.passes(self.algorithm))
+            self.experience.count_added(num_steps)
+        progress.env_steps += sum(others)
+        progress.iterations += len(others)
+        progress.gradient_steps += taken.updates
+        self.algorithm.set_progress(taken.share_done)
+        return taken.learned
 
     def collect(self, collector: Collector, policy: Policy, num_steps: int) -> Transition:
         with self.trainer.random.used(self.execution.device):
@@ -187,18 +259,23 @@ class MemberStream(OwnStream):
         return stream
 
 
-def one_method(a_pass: Pass, number: int) -> Methods:
-    return (a_pass.method,)
-
-
 def collector_of(trainer: Trainer) -> NativeCollector:
     assert isinstance(trainer.collector, NativeCollector)
     return trainer.collector
 
 
-def rollout_of(trainer: Trainer) -> Rollout:
-    assert isinstance(trainer.experience, Rollout)
+def store_of(trainer: Trainer) -> Rollout | Replay:
+    assert isinstance(trainer.experience, Rollout | Replay)
     return trainer.experience
+
+
+def stacked_store(
+    stores: Sequence[Rollout | Replay], numbers: MemberNumbers, going: set[int]
+) -> StackedRollout | StackedReplay:
+    replays = [store for store in stores if isinstance(store, Replay)]
+    if replays:
+        return StackedReplay(replays, numbers, going)
+    return StackedRollout([store for store in stores if isinstance(store, Rollout)], numbers)
 
 
 def means(history: list[Metrics], taken: Sequence[int]) -> Metrics:
@@ -207,3 +284,16 @@ def means(history: list[Metrics], taken: Sequence[int]) -> Metrics:
     going = torch.arange(len(history), device=counts.device).unsqueeze(1) < counts
     columns = {name: torch.stack([one[name] for one in history]) for name in history[0]}
     return {name: torch.where(going, column, 0.0).sum(0) / counts for name, column in columns.items()}
+
+
+def averages(history: list[Metrics]) -> Metrics:
+    """Returns the mean of every metric over those that have it."""
+    names = dict.fromkeys(name for one in history for name in one)
+    columns = {name: [one[name] for one in history if name in one] for name in names}
+    return {name: column[0] if len(column) == 1 else torch.stack(column).mean(0) for name, column in columns.items()}
+
+
+def divided(metrics: Metrics, number: int) -> list[Metrics]:
+    """Returns every member's part of metrics [member]."""
+    columns = {name: column.unbind() for name, column in metrics.items()}
+    return [{name: column[member] for name, column in columns.items()} for member in range(number)]

@@ -60,9 +60,18 @@ class StackedCollector(NativeCollector):
         theirs = [member.counted() for member in self.members]
         return Counts(*(torch.stack(each) for each in zip(*theirs, strict=True)))
 
+    def collect(self, policy: Policy, num_steps: int) -> Transition:
+        assert isinstance(policy, StackedPolicy)
+        self.asked = policy.asked
+        return super().collect(policy, num_steps)
+
+    def recorded_block(self, policy: Policy, carry: tuple, uniform: Draws) -> Block:
+        return (super().recorded_block if policy is self.policy else self.block)(policy, carry, uniform)
+
     @torch.no_grad()
     def trace(self, policy: Policy, num_steps: int) -> Transition:
-        self.drawn, self.used = self.draw_steps(num_steps), 0
+        assert isinstance(policy, StackedPolicy)
+        self.drawn, self.used = self.draw_steps(num_steps, policy.asked), 0
         try:
             return super().trace(policy, num_steps)
         finally:
@@ -70,7 +79,7 @@ class StackedCollector(NativeCollector):
 
     def draw(self, size: int) -> Draws:
         if self.drawn is None:
-            return self.numbers.for_steps(size)
+            return self.numbers.for_steps(size, self.asked)
         start, self.used = self.used, self.used + size
         return tree_map(lambda x: x[start : start + size], self.drawn)
 
@@ -84,6 +93,10 @@ class StackedCollector(NativeCollector):
         for index, (member, mine) in enumerate(zip(self.members, self.parts(steps, 1), strict=True)):
             member.latest, member.columns = mine, {time: parts[index] for time, parts in said.items()}
             member.track_episodes(mine)
+
+    def count_traced(self, num_steps: int) -> None:
+        for member in self.members:
+            member.count_traced(num_steps)
 
     def count(self, counts: Counts, steps: Transition, columns: EpisodeColumns) -> Counts:
         """Returns counts [member, ...] with the steps [time, member * env] added, as `count_episodes` does for one."""

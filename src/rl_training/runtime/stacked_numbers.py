@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
 from rl_training.core.noise import Asked
 from rl_training.envs import NativeEnv
-from rl_training.experience import Rollout
 
 GOLDEN, FIRST, SECOND = -7046029254386353131, -4658895280553007687, -7723592293110705685  # 64-bit, as signed numbers
 
@@ -20,12 +19,20 @@ class MemberNumbers(ABC):
     """The source of what a stack draws: for the environments' steps, for the policies', and for the orders of rows."""
 
     @abstractmethod
-    def for_steps(self, size: int) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def for_steps(self, size: int, asked: tuple[Asked, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Draws for `size` steps: [time, member * env, ...] for environments, [time, member, ...] for each request."""
+
+    @abstractmethod
+    def for_loss(self, asked: tuple[Asked, ...]) -> tuple[Tensor, ...]:
+        """Draws what a loss asks for, [member, ...] for each request."""
 
     @abstractmethod
     def orders(self, num: int, stopped: Tensor) -> Tensor:
         """Draws an order of `num` rows for each member, [member, row]; those `stopped` need none."""
+
+    @abstractmethod
+    def rows(self, num: int) -> Tensor:
+        """Draws `num` numbers in [0, 1) for each member, [member, row], that select rows of its replay."""
 
 
 class OwnNumbers(MemberNumbers):
@@ -34,24 +41,27 @@ class OwnNumbers(MemberNumbers):
     def __init__(
         self,
         envs: Sequence[NativeEnv],
-        rollouts: Sequence[Rollout],
         generators: Sequence[torch.Generator],
-        asked: Sequence[Asked],
+        choose: Sequence[Callable[[int], Tensor]],
     ) -> None:
-        self.envs, self.rollouts, self.generators, self.asked = envs, rollouts, generators, asked
+        """`choose` are the functions by which the members' stores draw an order, or numbers that select rows."""
+        self.envs, self.generators, self.choose = envs, generators, choose
 
-    def for_steps(self, size: int) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def for_steps(self, size: int, asked: tuple[Asked, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         envs = torch.stack([torch.cat([env.draw() for env in self.envs]) for _ in range(size)])
-        steps = [[torch.stack([one.draw(g) for g in self.generators]) for one in self.asked] for _ in range(size)]
+        steps = [self.for_loss(asked) for _ in range(size)]
         return envs, tuple(torch.stack(numbers) for numbers in zip(*steps, strict=True))
+
+    def for_loss(self, asked: tuple[Asked, ...]) -> tuple[Tensor, ...]:
+        return tuple(torch.stack([one.draw(generator) for generator in self.generators]) for one in asked)
 
     def orders(self, num: int, stopped: Tensor) -> Tensor:
         going = [not ended for ended in stopped.tolist()]
-        rows = [
-            rollout.shuffled(num) if goes else torch.arange(num)
-            for goes, rollout in zip(going, self.rollouts, strict=True)
-        ]
+        rows = [choose(num) if goes else torch.arange(num) for goes, choose in zip(going, self.choose, strict=True)]
         return torch.stack(rows)
+
+    def rows(self, num: int) -> Tensor:
+        return torch.stack([choose(num) for choose in self.choose])
 
 
 class HashedNumbers(MemberNumbers):
@@ -60,10 +70,8 @@ class HashedNumbers(MemberNumbers):
     Seeds and counts are those of the members' generators, so a member goes on with other numbers when it leaves.
     """
 
-    def __init__(
-        self, envs: Sequence[NativeEnv], generators: Sequence[torch.Generator], asked: Sequence[Asked]
-    ) -> None:
-        self.generators, self.asked, self.device = generators, asked, envs[0].device
+    def __init__(self, envs: Sequence[NativeEnv], generators: Sequence[torch.Generator]) -> None:
+        self.generators, self.device = generators, envs[0].device
         self.num_envs = envs[0].num_envs
         self.num_each = envs[0].dynamics.num_random + envs[0].dynamics.num_step_random
         states = torch.stack([generator.get_state().view(torch.int64)[:2] for generator in generators])
@@ -101,12 +109,18 @@ class HashedNumbers(MemberNumbers):
                 numbers = self.uniform(*shape)
         return numbers.movedim(1, 0)
 
-    def for_steps(self, size: int) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def for_steps(self, size: int, asked: tuple[Asked, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         envs = self.uniform(size, self.num_envs, self.num_each).movedim(1, 0).flatten(1, 2)
-        return envs, tuple(self.drawn(asked, size) for asked in self.asked)
+        return envs, tuple(self.drawn(one, size) for one in asked)
+
+    def for_loss(self, asked: tuple[Asked, ...]) -> tuple[Tensor, ...]:
+        return tuple(self.drawn(one, 1).squeeze(0) for one in asked)
 
     def orders(self, num: int, stopped: Tensor) -> Tensor:
         return (self.bits(num) >> 48).to(torch.int16).argsort(1)
+
+    def rows(self, num: int) -> Tensor:
+        return ((self.bits(num) >> 11) & (2**53 - 1)).double() * 2.0**-53
 
 
 def mixed(x: Tensor) -> Tensor:
