@@ -47,7 +47,7 @@ def ask(kind: Kind, x: Tensor) -> Tensor:
 
 def are_given() -> bool:
     """Says if requests are answered by what was drawn beforehand, instead of torch's own generator."""
-    return bool(SOURCES)
+    return len(SOURCES) > 0
 
 
 @contextmanager
