@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch._C._functorch import is_batchedtensor
 from torch.nn import functional as F
 
 # The operator that torch's compiler calls for linear layers; it has no gradients of its own.
@@ -53,7 +52,7 @@ class OneDNNLinear(nn.Linear):
             and input.dtype == self.weight.dtype == torch.float32
             and not torch.compiler.is_compiling()
             and not torch.is_autocast_enabled("cpu")
-            and not is_batchedtensor(self.weight)  # under vmap, in a stack
+            and not torch._C._functorch.is_batchedtensor(self.weight)  # under vmap, in a stack
         ):
             return Product.apply(input, self.weight, self.bias)
         return F.linear(input, self.weight, self.bias)
