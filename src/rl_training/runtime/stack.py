@@ -106,8 +106,9 @@ class Stack:
         if not self.joined:
             self.join()
         if isinstance(self.experience, StackedReplay):
-            while self.left:
-                self.experience.take_out(self.left.pop())
+            for member in self.left:
+                self.experience.take_out(member)
+            self.left.clear()
         passes, clock, num_envs = self.algorithm.passes(), replace(progress), self.collectors[0].num_envs
         numbers, history, metrics, steps, share = [0] * self.number, list[Metrics](), Metrics(), list[int](), 0.0
         for number in range(iterations):
