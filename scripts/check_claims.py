@@ -47,8 +47,7 @@ COMMANDS = {  # of a results file, or a folder of them; DATA: the folder of the 
     "serve_conformance.json": "benchmarks/sage/serve_conformance.py",
     "serve_clients.json": "benchmarks/sage/serve_clients.py",
     "serve_soak.json": "benchmarks/sage/serve_soak.py",
-    "demo/gate_dr.json": "scripts/demo_sage.sh",
-    "demo/offline_eval_dr.json": "scripts/demo_sage.sh",
+    "demo/proof.json": "scripts/demo_sage.sh",
     "demo/refused.json": "scripts/demo_sage.sh",
     "demo/seconds.json": "scripts/demo_sage.sh",
 }

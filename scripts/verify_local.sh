@@ -34,26 +34,30 @@ cp docs/verification_matrix.md "$folder/matrix.md"
 python scripts/check_claims.py --write
 cmp docs/verification_matrix.md "$folder/matrix.md"
 
-step "demo: log, export, train, prove, gate, report on synthetic data"
+step "demo: log, train, prove, promote, serve, roll back, report on synthetic data"
 started=$(date +%s)
 scripts/demo_sage.sh "$folder/demo/run" > "$folder/demo/output.txt"
 echo "{\"seconds\": $(($(date +%s) - started))}" > "$folder/demo/seconds.json"
-cp "$folder/demo/run/datasets/"{gate_dr,offline_eval_dr}.json "$folder/demo/"
-for name in sage.db datasets/routing_v1.jsonl datasets/reward_report.json memory/rl/policy_cql.safetensors bench.json report.html; do
+cp "$folder/demo/run/policy_dr.safetensors.proof.json" "$folder/demo/proof.json"
+for name in sage.db rows.jsonl policy_dr.safetensors frontier.svg report.html; do
   test -s "$folder/demo/run/$name"
 done
 grep -q "Synthetic data." "$folder/demo/run/report.html"
+judge() { # judges the demo's policy on the demo's rows
+  (cd "$folder/demo/run" && sage prove policy_dr.safetensors --data rows.jsonl "$@")
+}
 code=0
-(cd "$folder/demo/run" && sage rl gate --data datasets/routing_v1.jsonl --checkpoint memory/rl/policy_dr.safetensors) || code=$?
+judge --out refused.json || code=$?
 echo "{\"exit_code\": $code}" > "$folder/demo/refused.json"
 
-step "proof: the same file, checkpoint and seed give the same report, byte for byte"
-(cd "$folder/demo/run" && sage rl eval-offline --data datasets/routing_v1.jsonl --checkpoint memory/rl/policy_dr.safetensors \
-  --out again.json > /dev/null && cmp again.json datasets/offline_eval_dr.json)
+step "proof: the same rows, checkpoint and seed give the same proof, but for its date"
+judge --allow-synthetic --out first.json > /dev/null
+judge --allow-synthetic --out second.json > /dev/null
+diff <(grep -v '"date":' "$folder/demo/run/first.json") <(grep -v '"date":' "$folder/demo/run/second.json")
 
 step "run pack: recomputed; and a changed one is found out"
-sage bench verify "$folder/demo/run/memory/benchmarks/run_pack_compare"
-cp -r "$folder/demo/run/memory/benchmarks/run_pack_compare" "$folder/demo/changed"
+sage bench verify "$folder/demo/run/pack"
+cp -r "$folder/demo/run/pack" "$folder/demo/changed"
 sed -i 's/"floor": 0.9/"floor": 0.8/' "$folder/demo/changed/results.json"
 if sage bench verify "$folder/demo/changed"; then
   echo "a changed run pack was confirmed"

@@ -37,7 +37,7 @@ class GateResult(GateVerdict):
 
     def __str__(self) -> str:
         text = f"{'promote' if self.promote else 'refuse'}: {self.reason}"
-        return f"{text}\nno record was written, and what serves stays: {self.no_record}" if self.no_record else text
+        return f"{text}\nno gate record was written: {self.no_record}" if self.no_record else text
 
 
 def gate(

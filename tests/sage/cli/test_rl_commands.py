@@ -168,7 +168,7 @@ def test_synthetic_rows_cannot_promote(tmp_path, capsys):
     assert main([*gate, "--allow-synthetic"]) == 0
     said = capsys.readouterr().out
     assert "SYNTHETIC, no evidence" in said
-    assert "no record was written, and what serves stays: the rows are synthetic" in said
+    assert "no gate record was written: the rows are synthetic" in said
     assert not out.with_name("p.gate.json").exists()
 
 

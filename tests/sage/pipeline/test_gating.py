@@ -78,7 +78,7 @@ def test_looks_are_counted_in_the_log_that_the_rows_come_from(folder):
     assert sage.gate("rows.jsonl", CHECKPOINT, db="routing.db").looks == 1
     second = sage.gate("rows.jsonl", CHECKPOINT, db="routing.db", interval="fixed-n", seed=1)
     assert (second.looks, second.promote, second.record) == (2, False, None)
-    assert str(second).endswith("what serves stays: this is look 2, and the fixed-n interval holds for one")
+    assert str(second).endswith("no gate record was written: this is look 2, and the fixed-n interval holds for one")
     assert why_not_promoted(CHECKPOINT, 0.9) == ""  # of the first look
     Path("routing.db").rename("sage.db")
     assert sage.gate("rows.jsonl", CHECKPOINT, seed=2).looks == 3  # in this folder
