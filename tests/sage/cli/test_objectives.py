@@ -25,7 +25,7 @@ TRUTH = {"code": (0.5, 0.8, 0.2), "prose": (0.7, 0.3, 0.2)}
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     path = tmp_path_factory.mktemp("log") / "routing.jsonl"
-    made_log(2_500, truth=TRUTH, prices=PRICES, epsilon=0.5).write(path)
+    made_log(6_000, truth=TRUTH, prices=PRICES, epsilon=0.5).write(path)
     return path
 
 
