@@ -28,6 +28,7 @@ from sage.proof.evaluation_text import summary_of
 from sage.proof.look_plan import PLANNED, LookPlan
 from sage.proof.power import ANYTIME, LEVEL, ONE_LOOK, Power, power_of
 from sage.proof.tenants import PointEstimate, TenantGain, by_tenant, estimate_rows
+from sage.proof.trend import Trend, find_trend
 
 FEWEST_TASKS = 10  # in which the policies differ: with fewer, 95 % intervals held in .82 to .93 of drawn logs
 NOT_EVIDENCE = "made of synthetic rows: it shows that the commands work, and says nothing about real models"
@@ -66,6 +67,7 @@ class OfflineEvaluation:
     wanted_share: float = 1.0  # of outcomes that were drawn to be reported: others count nowhere
     plan: LookPlan | None = None  # of the looks, where they are planned
     power: Power | None = None
+    trend: Trend | None = None  # None where older or newer rows have too few outcomes of the policy's models
 
     @property
     def bound(self) -> Interval | None:
@@ -168,7 +170,14 @@ def evaluate_offline(
         wanted_share=1.0 if rows.sampled is None else float(rows.sampled.mean()),
         plan=plan,
         power=power,
+        trend=None if report.refusal else find_trend(log, *policies, observed=observed, **clock_of(rows, policy)),
     )
+
+
+def clock_of(rows: RoutingData, policy: LearnedPolicy) -> dict:
+    """Returns what a trend needs to know of time: when rows were decided, and which of them by the policy."""
+    served = (rows.policy == policy.name) & (rows.policy_version == policy.version)
+    return {"time": rows.time, "clock": rows.source == "real", "served": served}
 
 
 def planned(found: Interval | None) -> Interval | None:

@@ -44,6 +44,8 @@ def remarks(found: OfflineEvaluation) -> Iterator[str]:
         yield f"{found.plan.told(found.num_rows)}: the intervals of all planned looks hold together"
     if found.power is not None:
         yield str(found.power)
+    if found.trend is not None:
+        yield str(found.trend)
     if found.tenants:
         yield f"by tenant: {tell(found.tenants)}"
     if found.selection:

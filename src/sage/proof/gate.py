@@ -77,6 +77,12 @@ def judge_evaluation(found: OfflineEvaluation, allow_synthetic: bool, looks: int
     verdict = judge_limit(found) if found.objective.constrained else judge_reward(found)
     if found.tenants:
         verdict = judge_tenants(found, verdict)
+    if verdict.promote and found.trend is not None and found.trend.fell:
+        verdict = GateVerdict(
+            False,
+            f"older and newer rows disagree: {found.trend}; judge the newer rows alone, which `sage log export --since` writes; "
+            f"on all rows: {verdict.reason}",
+        )
     label = "" if found.evidence else f"SYNTHETIC, no evidence ({NOT_EVIDENCE}): "
     remarks = [text for text in (str(found.completeness), cost_change(found)) if text]
     return replace(verdict, reason=f"{label}{'; '.join([verdict.reason, *remarks])}")
