@@ -283,7 +283,7 @@ class Router:
         With `shadow` it is what came of the second model that was asked. It counts as the operator's, who outranks all
         others, unless `source` says otherwise ('ci', 'traffic' or 'client'). Returns what became of the report:
 
-        - 'joined', or 'late': it is what is known of the decision.
+        - 'joined', or 'late' after more than a day: it says something new.
         - 'duplicate': it says nothing new.
         - 'conflict': what this source said first, or a stronger one, stays.
         - 'corrected': it replaces what a weaker source said.
