@@ -24,3 +24,8 @@ def name_of(page: Path) -> str:
 
 def code_blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
+def named_files(page: Path) -> dict[str, str]:
+    """Returns the files that a reader writes: the content of blocks with a title, by name."""
+    return dict(re.findall(r'^```python title="(\S+)"\n(.*?)^```', page.read_text(), flags=re.DOTALL | re.MULTILINE))

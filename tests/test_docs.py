@@ -21,7 +21,7 @@ from rl_training.config import list_presets
 from rl_training.config.registry import ALGORITHMS
 from rl_training.core import Box, Discrete, Spec, Supply
 from rl_training.envs import NATIVE
-from tests.doc_pages import PAGES, ROOT, algorithm_page, code_blocks, name_of
+from tests.doc_pages import PAGES, ROOT, algorithm_page, code_blocks, name_of, named_files
 from tests.forked import run_script
 from tests.test_architecture import MAY_IMPORT
 
@@ -116,6 +116,8 @@ def test_python_blocks_run_one_after_the_other(name: str, tmp_path: Path) -> Non
     assert blocks
     script = tmp_path / "blocks.py"
     script.write_text("\n".join(blocks))
+    for file, content in named_files(ROOT / name).items():
+        (tmp_path / file).write_text(content)
     for file in (ROOT / "tests/golden/sb3").glob("ppo_cartpole.*"):  # a zip of Stable-Baselines3, as a reader has one
         shutil.copy(file, tmp_path)
     done = run_script(script, cwd=tmp_path)
