@@ -19,9 +19,11 @@ from sage.evidence.objective import DEFAULT
 from sage.log.decision_log import DecisionLog
 from sage.log.records import ROLES
 from sage.orchestrator.cascade_rules import CascadeRule
+from sage.orchestrator.installed_policies import DECISIONS
 from sage.orchestrator.model_router import Router
 from sage.orchestrator.models_file import GuardLimits, ModelsFile
 from sage.orchestrator.promotion import cascade_kind, served_policy, single_decision_kind
+from sage.pipeline.status import lines_of, status
 from sage.verifiers.sandboxed import SandboxTests
 from sage.verifiers.source import SourceCheck, found
 
@@ -51,6 +53,7 @@ def report(options: argparse.Namespace) -> int:
         "table": lambda: check_table(options.models),
         "log": lambda: check_log(options.db),
         "policy": lambda: check_policy(options.models, options.db),
+        "served": lambda: check_served(options.models, options.db),
         "cascades": lambda: check_cascades(options.models, options.db),
         "routing": check_routing,
     }
@@ -143,6 +146,16 @@ def check_policy(path: Path, db: Path) -> tuple[str, str]:
         return "ok", "off: the static table rules"
     named = f"{served.policy.name} {served.policy.version}"
     return ("--", f"{named}: {served.forced}") if served.forced else ("ok", f"{named} serves, promoted by the gate")
+
+
+def check_served(path: Path, db: Path) -> tuple[str, str]:
+    """Compares what a promoted policy has done since with its proof."""
+    if not (path.exists() and db.exists()):
+        return "--", "no table or no log, so nothing has been served"
+    slot = status(db=db, models=path).slots[DECISIONS]
+    if slot.live is None:
+        return "--", "no policy has been promoted"
+    return ("BAD" if slot.worse else "ok"), "; ".join(line.strip() for line in lines_of(slot.serves, slot)[2:-1])
 
 
 def check_cascades(path: Path, db: Path) -> tuple[str, str]:

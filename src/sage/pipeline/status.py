@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -19,12 +20,14 @@ from sage.orchestrator.promotion import Served, cascade_kind, served_policy, sin
 from sage.pipeline.choices import DATABASE, MODELS_FILE
 from sage.pipeline.inputs import static_of
 from sage.policies.learned_policy import LearnedPolicy
-from sage.proof.evaluation import evaluate_offline
+from sage.proof.evaluation import OfflineEvaluation, evaluate_offline
 from sage.settings import Settings
 
 FEWEST = 50  # outcomes: with fewer, nothing is said about the gain since
-MOST = 20_000  # latest rows that a gain is estimated from
+MOST = 20_000  # latest rows that a gain is estimated from, and as many from before the promotion for a trend
+LOOK_BACK_S = 90 * 86_400  # before the promotion
 SYNTHETIC = "SYNTHETIC rows: no evidence"
+ADVICE = "; consider `sage rollback`"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +43,8 @@ class Figures:
     synthetic: int = 0  # decisions of made-up requests
     gain: dict | None = None  # value, low and high of policy less table, on the rows since
     no_gain: str = ""  # why there is none
+    trend: str = ""  # outcomes of the policy's models before and since; '' where one of both has too few
+    fell: bool = False  # by more than chance explains
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +58,15 @@ class SlotStatus:
     proof: dict | None = None  # of the promoted policy
     before: str = ""  # what `sage rollback` would let serve
     live: Figures | None = None
+
+    @property
+    def worse(self) -> bool:
+        """Returns True if the policy does worse than its proof said, by more than chance explains."""
+        proved = (self.proof or {}).get("gain")
+        if self.live is None:
+            return False
+        below = bool(proved and self.live.gain and self.live.gain["high"] < proved["low"])
+        return self.live.fell or below
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,14 +153,17 @@ def figures(db: Path, installed: InstalledPolicy, policy: object, table: ModelsF
         return Figures()
     since = datetime.fromisoformat(installed.since).timestamp()
     rows: list[tuple[Decision, Outcome | None]] = []
+    older: deque[tuple[Decision, Outcome | None]] = deque(maxlen=MOST)
     cascades = not isinstance(policy, LearnedPolicy)
     with closing(DecisionLog(db)) as log:
-        for decision, outcome in log.rows(since=since, unreadable=[]):
+        for decision, outcome in log.rows(since=since - LOOK_BACK_S, unreadable=[]):
             if (decision.cascade is not None) == cascades:
-                rows.append((decision, outcome))
+                (rows if decision.time >= since else older).append((decision, outcome))
     qualities = [outcome.quality for _, outcome in rows if outcome is not None and outcome.quality is not None]
     costs = [outcome.cost_usd for _, outcome in rows if outcome is not None and outcome.cost_usd is not None]
     gain, no_gain = estimated(rows, len(qualities), policy, table)
+    whole = judged([*older, *rows[-MOST:]], policy, table) if len(qualities) >= FEWEST else ""
+    trend = None if isinstance(whole, str) else whole.trend
     return Figures(
         decisions=len(rows),
         by_policy=sum(
@@ -159,6 +176,8 @@ def figures(db: Path, installed: InstalledPolicy, policy: object, table: ModelsF
         synthetic=sum(row.data_source == "synthetic" for row, _ in rows),
         gain=gain,
         no_gain=no_gain,
+        trend="" if trend is None else str(trend),
+        fell=trend is not None and trend.fell,
     )
 
 
@@ -166,20 +185,29 @@ def estimated(
     rows: list[tuple[Decision, Outcome | None]], outcomes: int, policy: object, table: ModelsFile
 ) -> tuple[dict | None, str]:
     """Returns the gain over the table on these rows, or why there is no estimate."""
-    if not isinstance(policy, LearnedPolicy):
-        return None, "only single decisions are compared"
-    if outcomes < FEWEST:
+    if outcomes < FEWEST and isinstance(policy, LearnedPolicy):
         return None, f"{outcomes} outcomes so far, and {FEWEST} are needed"
-    try:
-        data = RoutingData.from_records(rows[-MOST:], where="the log since the promotion", gaps=True)
-        floor = table.guard.confidence_floor
-        found = evaluate_offline(data, policy, static=static_of(table), objective=table.objective, floor=floor)
-    except (EvaluationError, RoutingDataError) as error:
-        return None, str(error)
+    found = judged(rows[-MOST:], policy, table)
+    if isinstance(found, str):
+        return None, found
     if found.report.interval is None:
         return None, found.report.refusal or "the log cannot answer"
     interval = found.report.interval
     return {"value": found.report.value, "low": interval.low, "high": interval.high, "rows": found.num_rows}, ""
+
+
+def judged(
+    rows: Sequence[tuple[Decision, Outcome | None]], policy: object, table: ModelsFile
+) -> OfflineEvaluation | str:
+    """Returns the evaluation of the policy on these rows, or why there is none."""
+    if not isinstance(policy, LearnedPolicy):
+        return "only single decisions are compared"
+    try:
+        data = RoutingData.from_records(rows, where="the log", gaps=True)
+        floor = table.guard.confidence_floor
+        return evaluate_offline(data, policy, static=static_of(table), objective=table.objective, floor=floor)
+    except (EvaluationError, RoutingDataError) as error:
+        return str(error)
 
 
 def lines_of(name: str, slot: SlotStatus) -> list[str]:
@@ -193,6 +221,8 @@ def lines_of(name: str, slot: SlotStatus) -> list[str]:
         lines.append(f"  proof: {told_proof(slot.proof)}")
     if slot.live is not None:
         lines += [f"  since then: {told_live(slot.live)}", f"  against the proof: {told_gain(slot)}"]
+        if slot.live.trend:
+            lines.append(f"  {slot.live.trend}{ADVICE if slot.live.fell else ''}")
         lines.append(
             f"  `sage rollback` lets the {slot.before} decide"
             if " " not in slot.before
@@ -234,7 +264,7 @@ def told_gain(slot: SlotStatus) -> str:
     if not proved:
         return text
     if slot.live.gain["high"] < proved["low"]:
-        return f"{text}: WORSE than the proof's {span(proved, '+.4f')}; consider `sage rollback`"
+        return f"{text}: WORSE than the proof's {span(proved, '+.4f')}{ADVICE}"
     return f"{text}; the proof had {span(proved, '+.4f')}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -66,10 +66,20 @@ class Group:
 
 
 def write_report(
-    path: Path, db: str, *, data_source: str | None = None, against: str | None = None, proof: Path | None = None
+    path: Path,
+    db: str,
+    *,
+    data_source: str | None = None,
+    against: str | None = None,
+    proof: Path | None = None,
+    served: Sequence[str] = (),
 ) -> None:
-    """Writes one HTML page about one source of decisions; the arguments are those of `summarize`."""
-    write_text(path, render(summarize(db, data_source=data_source, against=against, proof=proof)))
+    """Writes one HTML page about one source of decisions; the other arguments are those of `summarize`.
+
+    `served` are lines that compare promoted policies with their proofs.
+    """
+    found = summarize(db, data_source=data_source, against=against, proof=proof)
+    write_text(path, render(found, served))
 
 
 def summarize(

@@ -21,8 +21,8 @@ SYNTHETIC = "<p class=warn><b>Synthetic data.</b> Nobody ran these models: nothi
 HEAD = ("decisions", "outcomes", "quality", "cost, USD each", "cost, USD in all", "latency, s")
 
 
-def render(summary: dict) -> str:
-    """Returns the HTML page of a summary; every text from the log is escaped."""
+def render(summary: dict, served: Sequence[str] = ()) -> str:
+    """Returns the HTML page of a summary, and of lines about promoted policies; every text is escaped."""
     about = f"{escape(summary['log'])}, data source <b>{escape(summary['data_source'])}</b>"
     parts = [
         f"<h1>sage: routing report</h1><p>{about}, {moment(summary['from'])} to {moment(summary['to'])}</p>",
@@ -43,6 +43,7 @@ def render(summary: dict) -> str:
         "<h2>Asked besides, in the shadow</h2>" + groups(summary["shadows"]) if summary["shadows"] else "",
         cascades(summary["cascades"]),
         "<h2>Policy against static</h2>" + evaluation(summary["evaluation"]),
+        f"<h2>Served, against its proof</h2><pre>{escape(chr(10).join(served))}</pre>" if served else "",
         "<h2>Guard</h2>"
         + table(("verdict", "decisions"), [(escape(k), str(n)) for k, n in summary["verdicts"].items()]),
     ]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 
@@ -10,11 +12,13 @@ import pytest
 
 import sage
 from sage import Router
+from sage.cli import main
 from sage.files import sha256_of, write_json
 from sage.log.decision_log import DecisionLog
 from sage.orchestrator.installed_policies import InstalledPolicies
 from sage.pipeline.choices import PROOF
 from sage.proof.gate_record import record_path, records_of
+from tests.sage.examples import decision, outcome
 from tests.sage.orchestrator.test_promotion import TABLE, judge, train
 
 NOTHING: dict[str, str] = {}
@@ -177,3 +181,35 @@ def test_status_counts_what_was_decided_since(folder: Folder) -> None:
     assert live.total_usd == pytest.approx(0.6)
     assert live.no_gain or live.gain
     json.dumps(sage.status(db=folder.db, models=folder.models, environment=NOTHING).to_json())
+
+
+@pytest.mark.parametrize("quality", [1.0, 0.4])
+def test_status_doctor_and_report_compare_with_the_time_before(
+    folder: Folder, quality: float, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    """Of 80 earlier answers of the policy's model all but one in ten were right; of 60 later ones as many, or few."""
+    monkeypatch.chdir(folder.db.parent)
+    before = {"data_source": "real", "candidates": ("first", "second"), "probabilities": (0.5, 0.5), "category": "x"}
+    with closing(DecisionLog.open(folder.db)) as log:
+        for number in range(160):
+            model, name = ("first", "second")[number % 2], f"before-{number}"
+            log.append(decision(name, time=time.time() - 500 + number, model=model, task_id=name, **before))
+            log.add_outcome(outcome(name, time=time.time(), quality=float(number % 20 != 1)))
+    folder.promote(folder.a)
+    folder.router.look_again(NOTHING)
+    for number in range(60):
+        made = folder.router.route(role="coder", category="x", task=f"task {number}")
+        assert made.model == "second"
+        folder.router.outcome(made.id, quality=float(number % 10 < 10 * quality and number % 10 != 1))
+    said = folder.status()
+    assert said.live is not None
+    fell = quality < 1
+    assert said.worse is said.live.fell is fell
+    assert said.live.trend.startswith("trend: from 20")
+    assert ("consider `sage rollback`" in str(sage.status(db=folder.db, models=folder.models))) is fell
+    assert main(["doctor"]) == int(fell)
+    found = next(line for line in capsys.readouterr().out.splitlines() if "served: " in line)
+    assert found.startswith("BAD" if fell else "ok")
+    assert "trend: from 20" in found
+    assert main(["report"]) == 0
+    assert "Served, against its proof" in Path("report.html").read_text()
