@@ -72,6 +72,7 @@ PLAIN_VALUES = {
     "algorithms/sac.py": {"starts_at"},
 }  # functions that cast what a config says, never a tensor
 ON_HOST = {
+    "core/members.py": {"all_move_on_host"},
     "core/optimizer.py": {"step_on_host"},
     "models/q_networks.py": {"choose_few"},
 }  # for tensors on the CPU alone

@@ -12,9 +12,10 @@ from torch import Tensor, nn
 
 from rl_training.core.noise import Asked, given, noted
 from rl_training.core.optimizer import Optimizer
+from rl_training.core.tree import tree_leaves, tree_map
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
-Slot = tuple[dict[str, Any], str]  # of a module's parameters or buffers, and a name in it
+Slot = tuple[dict[str, Any], str]  # of a module's parameters, buffers or attributes, and a name in it
 
 
 class Members:
@@ -23,6 +24,7 @@ class Members:
     def __init__(self, module: nn.Module, number: int) -> None:
         self.number = number
         self.slots = [slot for owner, slot in slots(module) if not isinstance(owner, Optimizer)]
+        self.slots += getattr(module, "own_numbers", [])
         self.tensors = [held[name] for held, name in self.slots]
         self.asked: dict[str, tuple[Asked, ...]] = {}  # by loss
         self.draw: Callable[[tuple[Asked, ...]], tuple[Tensor, ...]] = draw_nothing  # [member, ...] for each request
@@ -32,7 +34,16 @@ class Members:
 
         `arguments` are trees of tensors [member, ...]. The function must not change what the module holds.
         """
-        return torch.vmap(lambda tensors, mine: self.one(function, tensors, mine))(self.tensors, arguments)
+        number, results = len(self.tensors), list[Any]()
+
+        def flat(*tensors: Tensor) -> tuple[Tensor, ...]:  # vmap takes long to look through trees
+            leaves = iter(tensors[number:])
+            mine = tree_map(lambda _: next(leaves), arguments)
+            results.append(self.one(function, tensors[:number], mine))
+            return tuple(tree_leaves(results[0]))
+
+        leaves = iter(torch.vmap(flat)(*self.tensors, *tree_leaves(arguments)))
+        return tree_map(lambda _: next(leaves), results[0])
 
     def loss(self, name: str, function: Callable, batch: Any) -> Any:
         """Returns `each` of a loss for batches [member, ...], with the random numbers that it asks for from `draw`.
@@ -89,7 +100,34 @@ def stack(modules: Sequence[ModuleT]) -> ModuleT:
         for part, row in zip(parts, rows, strict=True):
             part.data = row
         held[name].data = rows.unsqueeze(1) if isinstance(owner, Optimizer) and rows.ndim == 1 else rows
+    whole.own_numbers = list(own_numbers(whole, modules))  # pyrefly: ignore (for `Members`)
     return whole
+
+
+def own_numbers(whole: nn.Module, modules: Sequence[nn.Module]) -> Iterator[Slot]:
+    """Replaces plain numbers in which the members differ by tensors, [member], and yields their places.
+
+    Those of optimizers, which are stepped for all members together, are [member, 1], and not yielded.
+    """
+    device = next(iter(whole.state_dict().values())).device
+    for (owner, (held, name)), *theirs in zip(settings(whole), *map(settings, modules), strict=True):
+        numbers = [part[name] for _, (part, _) in theirs]
+        if all(number == numbers[0] for number in numbers):
+            continue
+        column = torch.tensor(numbers, dtype=torch.float32, device=device)
+        if isinstance(owner, Optimizer):
+            held[name] = column.unsqueeze(1)
+        else:
+            held[name] = column
+            yield held, name
+
+
+def settings(module: nn.Module) -> list[tuple[object, Slot]]:
+    """Returns the attributes of a module and its parts, and the settings of its config, that are numbers."""
+    owners: list[object] = [*module.modules(), *([module.config] if hasattr(module, "config") else [])]
+    return [
+        (owner, (vars(owner), name)) for owner in owners for name, value in vars(owner).items() if type(value) is float
+    ]
 
 
 def take_out(module: nn.Module) -> None:
@@ -108,14 +146,23 @@ def step_rows(optimizer: Optimizer, grads: Sequence[Tensor], enabled: Tensor) ->
     norm = grad.norm(dim=1, keepdim=True)
     finite = norm.isfinite()
     if optimizer.max_grad_norm is not None:
-        grad = grad * (optimizer.max_grad_norm / (norm + 1e-6)).clamp(max=1.0)
+        grad.mul_((optimizer.max_grad_norm / (norm + 1e-6)).clamp(max=1.0))
     enabled = enabled.unsqueeze(1) & finite
     rates = [rate().unsqueeze(1) for rate in optimizer.learning_rates]
     if len(rates) > 1:
         rates = [rate.expand(-1, size) for rate, size in zip(rates, optimizer.group_sizes, strict=True)]
-    step = torch.where(enabled, torch.cat(rates, 1) * optimizer.direction(grad, enabled), 0.0)
+    rate = torch.cat(rates, 1)
+    if all_move_on_host(enabled):
+        step = optimizer.direction(grad, None).mul_(rate)
+    else:
+        step = torch.where(enabled, rate * optimizer.direction(grad, enabled), 0.0)
     parts = [
         part.view_as(target) for part, target in zip(step.split(optimizer.sizes, 1), optimizer.targets, strict=True)
     ]
     torch._foreach_sub_(optimizer.targets, parts)
     return finite.squeeze(1)
+
+
+def all_move_on_host(enabled: Tensor) -> bool:
+    """Says if all members move, on the uncompiled CPU, where that is read and then saves copies of the averages."""
+    return enabled.device.type == "cpu" and not torch.compiler.is_compiling() and bool(enabled.all())
