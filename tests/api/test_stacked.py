@@ -12,7 +12,9 @@ import torch
 import rl_training
 from rl_training import A2C, DQN, PPO, SAC, TD3, TRPO, ConfigError
 from rl_training.api.agent import Agent
+from rl_training.api.stacked import may_differ
 from rl_training.cli import main
+from rl_training.config.registry import ALGORITHMS
 from rl_training.core import tree_leaves
 from rl_training.runtime.executors import WholeIteration
 from rl_training.runtime.stack import Stack
@@ -179,10 +181,67 @@ def test_what_cannot_be_stacked_is_refused_in_one_sentence(kind, changes: dict, 
     assert re.search(r": train the seeds one after the other", str(refusal.value))
 
 
-def test_members_differ_in_their_seeds_only() -> None:
-    agents = [PPO("CartPole-v1", seed=seed, gamma=gamma, **SMALL) for seed, gamma in ((0, 0.9), (1, 0.8))]
-    with pytest.raises(ConfigError, match=r"algorithm.gamma is 0\.9 for one member of the stack and 0\.8 for another"):
+RATES = ["lin_1e-2", 1e-3]
+OWN = {
+    "PPO": {"learning_rate": RATES, "gamma": [0.9, 0.99], "gae_lambda": [0.8, 1.0], "vf_learning_rate": RATES}
+    | {"ent_coef": [0.0, 0.05], "vf_coef": [0.3, 1.0], "max_grad_norm": [0.1, 2.0], "clip_range": [0.1, "lin_0.3"]}
+    | {"clip_range_vf": [0.1, 0.3], "target_kl": [0.01, 0.003], "adam_eps": [1e-5, 1e-3]},
+    "A2C": {"rms_prop_eps": [1e-5, 1e-3]},
+    "DQN": {"learning_rate": RATES, "gamma": [0.9, 0.99], "tau": [1.0, 0.5], "exploration_fraction": [0.1, 1.0]}
+    | {"exploration_initial_eps": [0.9, 1.0], "exploration_final_eps": [0.1, 0.3]}
+    | {"max_grad_norm": [0.1, 10.0], "adam_eps": [1e-8, 1e-3]},
+    "IQN": {"temperature": [1.0, 2.0]},
+    "SAC": {"gamma": [0.9, 0.99], "tau": [0.5, 0.05], "ent_coef": ["auto", "auto_0.1"], "target_entropy": [-1.0, -2.0]}
+    | {"ent_coef_learning_rate": RATES, "actor_learning_rate": RATES},
+    "TQC": {"ent_coef": [0.1, 0.3]},
+    "DiscreteSAC": {"tau": [0.5, 0.05], "target_entropy_ratio": [0.5, 0.9], "gamma": [0.9, 0.99]},
+    "TD3": {"action_noise_std": [0.1, 0.5], "target_noise_clip": [0.1, 0.5], "tau": [0.1, 0.3]},
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_members_with_settings_of_their_own_equal_single_runs(name: str) -> None:
+    kind, env, settings = CASES[name]
+    settings = settings | ({"exploration": "boltzmann"} if name == "IQN" else {})
+    together = rl_training.stacked(kind, env, seeds=(4, 5), **settings | OWN[name])
+    together.learn(progress=False)
+    for number, agent in enumerate(together.agents):
+        alone = kind(env, seed=4 + number, **settings | {path: values[number] for path, values in OWN[name].items()})
+        alone.learn(progress=False)
+        assert furthest(agent, alone) < 1e-5
+        assert counts(agent) == counts(alone)
+
+
+def test_every_setting_in_which_members_may_differ_is_tried() -> None:
+    tried = {name for settings in OWN.values() for name in settings}
+    methods = [ALGORITHMS[CASES[name][0].name].algorithm for name in CASES]
+    assert {name for method in methods for name in may_differ(method)} == tried
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (
+            {"net_arch": ([8], [16])},
+            r"algorithm\.net_arch is .*8.*16.* \(seed 1\): besides their seeds, members may differ in clip_range, .*gamma",
+        ),
+        ({"n_epochs": (3, 4)}, r"algorithm\.n_epochs is 3 for one member of the stack and 4 for another"),
+        (
+            {"clip_range_vf": (None, 0.1)},
+            r"algorithm\.clip_range_vf is None .* and 0\.1 .*: members may differ in numbers",
+        ),
+    ],
+)
+def test_members_may_not_differ_in_structure(settings: dict, said: str) -> None:
+    own = [{path: values[number] for path, values in settings.items()} for number in range(2)]
+    agents = [PPO("CartPole-v1", seed=seed, batch_size=32, **SMALL, **own[seed]) for seed in range(2)]
+    with pytest.raises(ConfigError, match=said):
         rl_training.Stacked(agents)
+
+
+def test_a_list_of_settings_has_a_value_for_each_seed() -> None:
+    with pytest.raises(ConfigError, match=r"learning_rate=\[0\.1, 0\.2\] has 2 values for 3 seeds: give one for each"):
+        rl_training.stacked(PPO, "CartPole-v1", seeds=range(3), learning_rate=[0.1, 0.2], batch_size=32, **SMALL)
 
 
 def test_the_command_line_trains_a_stack(tmp_path: Path, capsys) -> None:

@@ -42,6 +42,7 @@ class A2CConfig(ActorCriticConfig):
 class A2CAlgorithm(ActorCriticAlgorithm[A2CConfig]):
     """A2C: one policy-gradient step on each rollout."""
 
+    may_differ = ("rms_prop_eps",)
     why_not_stacked = None
 
     def build_optimizer(self, groups: list[Group]) -> Optimizer:

@@ -45,6 +45,7 @@ class DiscreteSACConfig(OffPolicyConfig):
 class DiscreteSACAlgorithm(OffPolicyAlgorithm[DiscreteSACConfig]):
     """Discrete SAC: two critics, an actor and a temperature; expectations over the actions are exact."""
 
+    may_differ = ("target_entropy_ratio",)
     critic_apart = True
     why_not_stacked = None
     policy: StochasticPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)

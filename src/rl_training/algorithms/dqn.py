@@ -85,12 +85,12 @@ class DQNConfig(OffPolicyConfig):
 class DQNAlgorithm(OffPolicyAlgorithm[DQNConfig]):
     """DQN: a Q-network, its target network, and a value head that defines the loss."""
 
+    may_differ = ("exploration_fraction", "exploration_initial_eps", "exploration_final_eps", "temperature")
     why_not_stacked = None
     policy: QPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
 
     def build_networks(self, normalizer: ObservationNormalizer) -> None:
-        c = self.config
-        spec = self.spec.seen_by("policy")
+        c, spec = self.config, self.spec.seen_by("policy")
         network = QNetwork(
             spec.obs,
             num_actions(self.spec, "DQN"),

@@ -31,6 +31,7 @@ ConfigT = TypeVar("ConfigT", bound=NormalizingConfig)
 class NormalizingAlgorithm(Algorithm[ConfigT, BatchT]):
     """Base of methods that can normalise observations by running statistics, apart for those that only critics see."""
 
+    may_differ = ("learning_rate",)
     privileged: ObservationNormalizer
 
     def build_normalizer(self) -> ObservationNormalizer:

@@ -61,6 +61,8 @@ ConfigT = TypeVar("ConfigT", bound=OffPolicyConfig)
 class OffPolicyAlgorithm(NormalizingAlgorithm[ConfigT, StepBatch]):
     """Base of methods with a replay: importance weights, optimizers, target networks and normalised observations."""
 
+    may_differ = ("tau", "max_grad_norm", "adam_eps")
+
     def __init__(self, config: ConfigT, spec: Spec) -> None:
         super().__init__(config, spec)
         self.per_beta = Scheduled(config.per_beta)

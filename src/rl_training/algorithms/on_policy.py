@@ -58,6 +58,7 @@ ConfigT = TypeVar("ConfigT", bound=OnPolicyConfig)
 class OnPolicyAlgorithm(NormalizingAlgorithm[ConfigT, RolloutBatch]):
     """Base of on-policy methods: builds policy and value networks and computes advantages; a method adds its losses."""
 
+    may_differ = ("gae_lambda",)
     critic_apart = True
     policy: StochasticPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
 

@@ -32,6 +32,8 @@ ConfigT = TypeVar("ConfigT", bound=ActorCriticConfig)
 class ActorCriticAlgorithm(OnPolicyAlgorithm[ConfigT]):
     """Base of PPO and A2C: minimises policy loss + vf_coef * value loss - ent_coef * entropy."""
 
+    may_differ = ("vf_learning_rate", "ent_coef", "vf_coef", "max_grad_norm")
+
     def build_optimizers(self, policy: list[nn.Parameter], value: list[nn.Parameter]) -> None:
         c = self.config
         self.ent_coef = Scheduled(c.ent_coef)
@@ -96,6 +98,7 @@ class PPOConfig(ActorCriticConfig):
 class PPOAlgorithm(ActorCriticAlgorithm[PPOConfig]):
     """PPO: several epochs of clipped policy improvement on each rollout."""
 
+    may_differ = ("clip_range", "clip_range_vf", "target_kl", "adam_eps")
     why_not_stacked = None
 
     def __init__(self, config: PPOConfig, spec: Spec) -> None:

@@ -98,6 +98,7 @@ class RLPDConfig(REDQConfig):
 class SACAlgorithm(ContinuousAlgorithm[SACConfig]):
     """SAC: values count the policy's entropy as reward, at a temperature that keeps the entropy at a target."""
 
+    may_differ = ("actor_learning_rate", "ent_coef", "ent_coef_learning_rate", "target_entropy")
     why_not_stacked = None
     policy: SquashedGaussianPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
     loss_scale = 0.5

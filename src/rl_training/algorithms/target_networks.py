@@ -33,6 +33,10 @@ def frozen_copy(network: ModuleT) -> ModuleT:
 
 @torch.no_grad()
 def follow(target: nn.Module, online: nn.Module, tau: float | Tensor) -> None:
-    """Moves a target network's parameters, in place, by the share `tau` towards the online ones; 1 copies them."""
+    """Moves a target network's parameters, in place, by the share `tau` towards the online ones; 1 copies them.
+
+    The members of a stack may have a share each, [member].
+    """
     for old, new in zip(target.parameters(), online.parameters(), strict=True):
-        old.lerp_(new, tau)
+        several = isinstance(tau, Tensor) and tau.ndim > 0
+        old.lerp_(new, tau.view(-1, *(1,) * (new.ndim - 1)) if several else tau)  # pyrefly: ignore (a tensor)

@@ -44,6 +44,7 @@ class DDPGConfig(TD3Config):
 class TD3Algorithm(ContinuousAlgorithm[TD3Config]):
     """TD3: critics learn the smaller target value of the target actor's noisy action; the actor moves less often."""
 
+    may_differ = ("actor_learning_rate", "action_noise_std", "target_noise_clip")
     why_not_stacked = None
     policy: DeterministicPolicy  # pyrefly: ignore (narrower than the base, and never reassigned)
 

@@ -9,8 +9,10 @@ from pathlib import Path
 from rl_training.api.agent import Agent
 from rl_training.api.build import expected_work
 from rl_training.api.training import build_run, check_idle, pause_at, with_budget
-from rl_training.config import ConfigError
+from rl_training.config import ConfigError, RunConfig
 from rl_training.config.parsing import parse_flag, parse_path
+from rl_training.config.registry import ALGORITHMS
+from rl_training.core import Algorithm
 from rl_training.envs import NativeEnv
 from rl_training.experience.settings import ReplaySettings, RolloutSettings
 from rl_training.experiment.run import TrainResult
@@ -83,13 +85,26 @@ def stacked(
 ) -> Stacked:
     """Builds an agent for each seed, which train as one program: `stacked(PPO, "CartPole-v1", seeds=range(64), ...)`.
 
-    Further arguments are those of the class. With `run_dir`, every run is recorded in a folder of it, such as `seed7`.
-    Raises ConfigError if such runs cannot be stacked, with the reason.
+    Further arguments are those of the class. Settings in which members may differ, such as `learning_rate`, may be
+    lists with a value for each seed. With `run_dir`, every run is recorded in a folder of it, such as `seed7`. Raises
+    ConfigError if such runs cannot be stacked, with the reason.
     """
-    whole = parse_path(run_dir, "run_dir") if run_dir is not None else None
+    whole, all_seeds = parse_path(run_dir, "run_dir") if run_dir is not None else None, list(dict.fromkeys(seeds))
+    free = may_differ(ALGORITHMS[kind.name].algorithm) if kind.name else ()
+    lists = {name: list(value) for name, value in settings.items() if name in free and isinstance(value, list | tuple)}
+    for name, values in lists.items():
+        if len(values) != len(all_seeds):
+            raise ConfigError(
+                f"{name}={values!r} has {len(values)} values for {len(all_seeds)} seeds: give one for each"
+            )
     agents = [
-        kind(*given, seed=seed, run_dir=whole and whole / f"seed{seed}", **settings)  # pyrefly: ignore
-        for seed in dict.fromkeys(seeds)
+        kind(
+            *given,  # pyrefly: ignore (of a kind that is not known here)
+            seed=seed,
+            run_dir=whole and whole / f"seed{seed}",
+            **settings | {name: values[number] for name, values in lists.items()},  # pyrefly: ignore
+        )
+        for number, seed in enumerate(all_seeds)
     ]
     return Stacked(agents)
 
@@ -136,19 +151,38 @@ def where_it_stands(agent: Agent) -> tuple[int, ...]:
 
 def check_alike(agents: Sequence[Agent]) -> None:
     """Raises ConfigError, which names a setting, if agents differ in more than their seeds."""
-    first, *others = [settings_by_path(agent.config.replace("training", seed=0).to_mapping()) for agent in agents]
+    free = may_differ(type(agents[0].algorithm))
+    first, *others = [settings_by_path(agent.config.replace("training", seed=0)) for agent in agents]
     for other, agent in zip(others, agents[1:], strict=True):
         for path in first.keys() | other.keys():
-            if first.get(path) != other.get(path):
-                raise ConfigError(
-                    f"{path} is {first.get(path)!r} for one member of the stack and {other.get(path)!r} for another (seed "
-                    f"{agent.config.training.seed}): members differ in their seeds only"
-                )
+            one, another = first.get(path), other.get(path)
+            if one == another:
+                continue
+            where = (
+                f"{path} is {one!r} for one member of the stack and {another!r} for another (seed "
+                f"{agent.config.training.seed})"
+            )
+            if path not in (f"algorithm.{name}" for name in free):
+                raise ConfigError(f"{where}: besides their seeds, members may differ in {', '.join(free)}")
+            if kind_of(one) != kind_of(another):
+                raise ConfigError(f"{where}: members may differ in numbers, not in whether there is one")
 
 
-def settings_by_path(values: dict, prefix: str = "") -> dict[str, object]:
-    """Returns the settings of a config's data as one dict, such as {"env.id": "CartPole-v1"}."""
+def may_differ(method: type[Algorithm]) -> tuple[str, ...]:
+    """Returns the settings of a method in which members of a stack may differ."""
+    names = (name for kind in method.__mro__ for name in vars(kind).get("may_differ", ()))
+    return tuple(dict.fromkeys(names))
+
+
+def kind_of(value: object) -> str:
+    """Returns what a setting is: a number, also as a schedule; a text; or nothing."""
+    return "number" if isinstance(value, int | float | dict) else type(value).__name__
+
+
+def settings_by_path(config: RunConfig) -> dict[str, object]:
+    """Returns the settings of a config as one dict, such as {"env.id": "CartPole-v1"}."""
     found: dict[str, object] = {}
-    for name, value in values.items():
-        found |= settings_by_path(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+    for section, values in config.to_mapping().items():
+        fields = values.items() if isinstance(values, dict) else [("", values)]
+        found |= {f"{section}.{name}" if name else section: value for name, value in fields}
     return found

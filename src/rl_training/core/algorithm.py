@@ -66,6 +66,7 @@ class Algorithm(nn.Module, ABC, Generic[ConfigT, BatchT]):
     why_not_shared: ClassVar[str | None] = None  # what keeps a batch from being shared by ranks; None: nothing does
     fixed_shapes: bool = False  # True: `prepare` is recorded as a CUDA graph, so shapes must not depend on values
     why_not_stacked: ClassVar[str | None] = "has not been tried as part of a stack"  # of members; None: it can be
+    may_differ: ClassVar[tuple[str, ...]] = ("gamma",)  # settings that are numbers of its own in each member of a stack
     ranks: Ranks = ALONE  # those that take this update together, each with its share of the batch
     stack: Members | None = None  # several of it as one: tensors and batches have a first dimension for them; None: one
     policy: Policy

@@ -53,7 +53,7 @@ def n_step_walk(
     """
     last = row
     total, seen = read(row, 0)
-    discount = torch.full_like(total, gamma)
+    discount = torch.ones_like(total) * gamma  # which may be a tensor, of a stack's members
     for step in range(1, n):
         after = follow(last)
         going = seen & ENDED == 0

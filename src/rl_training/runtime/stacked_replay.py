@@ -32,6 +32,8 @@ class StackedReplay(Experience[RingColumns, StepBatch]):
         self.ring = self.one.ring = copy(members[0].ring)
         self.ring.by_numpy = self.ring.plain = False
         self.why_not_recorded = self.one.why_not_recorded
+        gammas = [member.gamma for member in members]
+        self.gamma = torch.tensor(gammas, device=self.device) if len(set(gammas)) > 1 else None  # where they differ
 
     @property
     def warming_up(self) -> bool:
@@ -71,7 +73,13 @@ class StackedReplay(Experience[RingColumns, StepBatch]):
         yield (self.numbers.rows(drawn_rows(a_pass)) for _ in range(a_pass.rounds))
 
     def gather(self, storage: RingColumns, draw: Tensor) -> StepBatch:
-        return torch.vmap(self.one.gather)(storage, draw)
+        if self.gamma is None:
+            return torch.vmap(self.one.gather)(storage, draw)
+        return torch.vmap(self.gather_by)(self.gamma, storage, draw)
+
+    def gather_by(self, gamma: Tensor, storage: RingColumns, draw: Tensor) -> StepBatch:
+        self.one.gamma = gamma  # pyrefly: ignore (a number, here of a member)
+        return self.one.gather(storage, draw)
 
     def carry(self) -> tuple:
         return (self.first,)
