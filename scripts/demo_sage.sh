@@ -42,7 +42,7 @@ routed=$(run sage log route --role coder --task "fix the flaky test" --category 
 echo "$routed"
 run sage log outcome "$(awk '/^  decision/ {print $2}' <<< "$routed")" --quality 1 --cost-usd 0.03 --latency-s 11
 cp "$(python -c 'import sage; from pathlib import Path; print(Path(sage.__file__).parent / "assets" / "synthetic.npz")')" outcomes.npz
-run sage lab replay --outcomes outcomes.npz --policy epsilon:0.3 --rows 20000
+run sage lab replay --outcomes outcomes.npz --policy epsilon:0.3 --rows 12000
 
 step "3. train: a policy, from 60 % of the tasks; the others are kept to judge it"
 run sage train

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import sqlite3
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from html import escape
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from sage.cli import main
 from sage.cli.main import build_parser
 from sage.log.records import ROLES
 from sage.orchestrator.models_file import ModelsFile
+from sage.report.frontier_page import render_svg
 from tests.sage.examples import TABLE
 
 ROOT = Path(__file__).parent.parent.parent
@@ -44,6 +47,21 @@ def test_documented_commands_parse(command: str) -> None:
     words = shlex.split(command, comments=True)[1:]
     options = build_parser(words).parse_args(words[: words.index("||")] if "||" in words else words)
     assert callable(options.func)  # a command without a handler would parse, too
+
+
+def test_the_recording_shows_the_demo_as_it_is() -> None:
+    demo = (ROOT / "scripts" / "demo_sage.sh").read_text()
+    shown = (ROOT / "docs" / "sage" / "demo.svg").read_text()
+    commands = re.findall(r"^(?:run|refused|quietly) (sage [^$\n]*)$", demo, re.MULTILINE)
+    assert len(commands) > 10
+    assert [command for command in commands if f">$ {escape(command, quote=False)}<" not in shown] == []
+    assert "SYNTHETIC data, nobody ran the routed models" in shown
+    assert len(shown) < 1_000_000
+
+
+def test_the_picture_of_the_frontier_is_drawn_from_the_stored_numbers() -> None:
+    stored = json.loads((ROOT / "benchmarks" / "sage" / "results" / "frontier.json").read_text())
+    assert (ROOT / "docs" / "sage" / "frontier.svg").read_text() == render_svg(stored) + "\n"
 
 
 def test_the_quickstart_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,7 +73,7 @@ def render_svg(values: dict) -> str:
     body = "\n".join(parts)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
-        f'font-family="system-ui,sans-serif" font-size="11">\n{body}\n</svg>'
+        f'font-family="system-ui,sans-serif" font-size="11">\n<rect width="100%" height="100%" fill="#fff"/>\n{body}\n</svg>'
     )
 
 
@@ -114,7 +114,7 @@ def axes(points: list[dict], x: Place, y: Place, low: float, high: float, *, log
         found.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(quality):.1f}" y2="{y(quality):.1f}" {line}/>')
         found.append(f'<text x="{LEFT - 6}" y="{y(quality) + 4:.1f}" text-anchor="end">{quality:.3f}</text>')
     below = HEIGHT - BOTTOM + 16
-    found += [f'<text x="{x(cost):.1f}" y="{below}" text-anchor="middle">{cost:.3g}</text>' for cost in costs]
+    found += [f'<text x="{x(cost):.1f}" y="{below}" text-anchor="middle">{in_usd(cost)}</text>' for cost in costs]
     middle, unit = (LEFT + WIDTH - RIGHT) / 2, " (logarithmic)" if logarithmic else ""
     found.append(f'<text x="{middle}" y="{HEIGHT - 12}" text-anchor="middle">USD per decision{unit}</text>')
     found.append(
