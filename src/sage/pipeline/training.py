@@ -28,11 +28,13 @@ from sage.pipeline.inputs import (
     static_of,
 )
 from sage.pipeline.training_options import TrainingOptions
+from sage.policies.cell_policy import CellPolicy
 from sage.policies.checkpoint import save_policy
 from sage.policies.features import VERSION
 from sage.policies.learned_policy import LearnedPolicy
 from sage.policies.text.categories import learn_categories
 from sage.policies.text.embedding import Embedder
+from sage.proof.open_questions import OpenQuestion, open_questions
 from sage.rl.category_table import learn_table
 from sage.rl.doubly_robust_learner import learn_doubly_robust
 from sage.rl.train_text import learn_text
@@ -48,6 +50,7 @@ class TrainedPolicy:
     checkpoint: Path
     num_tasks: int  # of the part to learn from, which the gate leaves out
     selection: str  # which rows were taken and how many were not; '' for all
+    questions: tuple[OpenQuestion, ...] = ()  # what the log cannot say yet, most promising first
 
     def to_json(self) -> dict:
         """Returns plain values, as `sage train --json` prints them."""
@@ -65,6 +68,7 @@ class TrainedPolicy:
             "settings": training.settings,
             "against": training.against,
             "calibration": training.calibration,
+            "open_questions": [question.to_json() for question in self.questions],
             "inferred_categories": None
             if categories is None
             else {"accuracy": categories.accuracy, "share": categories.share},
@@ -82,7 +86,7 @@ class TrainedPolicy:
             f"{self.checkpoint}: {policy.name} {policy.version} from {training.num_rows:,} {training.data_source} rows "
             f"with an outcome, {training.reward_version}; the gate leaves out the {self.num_tasks:,} tasks of training; "
             f"{sure}{traded}" + (f"; {self.selection}" if self.selection else "")
-        )
+        ) + "".join(f"\nundecided: {question}" for question in self.questions)
 
 
 def effect(settings: dict) -> str:
@@ -159,7 +163,9 @@ def train_policy(log_of_rows: LogLike, options: TrainingOptions) -> TrainedPolic
     part, _ = data.split_by_task(1 - options.holdout, options.seed)
     if not part.observed.any():
         raise ValueError(f"{chosen.where} has no outcome in the part to learn from: report outcomes, or lower holdout")
-    policy = learn(part.select(part.observed), table, options)
+    seen = part.select(part.observed)
+    policy = learn(seen, table, options)
+    questions = questions_of(seen, policy, table, options)
     policy = replace(policy, categorizer=learn_categories(part.contexts, seed=options.seed))
     hashes = task_hashes(part.contexts.task_id, part.tasks)  # without an outcome too, or the gate would judge by them
     policy = replace(policy, training=replace(policy.training, task_hashes=hashes))
@@ -169,7 +175,19 @@ def train_policy(log_of_rows: LogLike, options: TrainingOptions) -> TrainedPolic
         checkpoint=options.out,
         num_tasks=len(np.unique(part.contexts.task_id)),
         selection=chosen.selection,
+        questions=questions,
     )
+
+
+def questions_of(
+    data: RoutingData, policy: LearnedPolicy, table: ModelsFile | None, options: TrainingOptions
+) -> tuple[OpenQuestion, ...]:
+    """Returns what the log cannot say yet about a table of gains; nothing for other policies and for limits."""
+    objective = objective_of(table)
+    if not isinstance(policy, CellPolicy) or objective.constrained:
+        return ()
+    given = {"static": static_of(table), "objective": objective, "holdout": options.holdout}
+    return tuple(open_questions(data, policy, **given))
 
 
 def learn(data: RoutingData, table: ModelsFile | None, options: TrainingOptions) -> LearnedPolicy:
