@@ -38,7 +38,6 @@ MEANINGS = [
     ("success<=0", False),  # nor smaller
     ("env.noisy=true", True),
     ("env.noisy=false", False),
-    ("score>abc", False),  # a number and a text have no order
     ("seed=3.0", True),
     ("algorithm>a and algorithm<q", True),
     ("AND=1 or seed=3", True),  # a keyword only where one can stand
@@ -48,6 +47,12 @@ MEANINGS = [
 @pytest.mark.parametrize(("text", "expected"), MEANINGS)
 def test_a_condition_means_what_it_says(text: str, expected: bool) -> None:
     assert parse_query(text).holds(RUN) is expected
+
+
+@pytest.mark.parametrize("text", ["score>4OO", "not score>4OO"])
+def test_a_mistyped_number_is_not_a_condition_that_no_run_fulfils(text: str) -> None:
+    with pytest.raises(ValueError, match="score>4OO: score is a number, so give one, such as score>450"):
+        parse_query(text).holds(RUN)
 
 
 @pytest.mark.parametrize(

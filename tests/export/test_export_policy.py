@@ -196,7 +196,9 @@ def test_the_command_writes_checks_and_refuses(tmp_path: Path, capsys: pytest.Ca
     assert main(["export", str(tmp_path / "run"), "--format", "numpy"]) == 2
     assert "exists: choose another name" in capsys.readouterr().err
     assert main(["export", str(folder)]) == 2
-    assert "is not a run directory: say where to write, --out FOLDER" in capsys.readouterr().err
+    assert "is not a run directory: give one, or say where to write, --out FOLDER" in capsys.readouterr().err
+    assert main(["export", str(tmp_path / "missing")]) == 2
+    assert "missing does not exist: give a run directory" in capsys.readouterr().err
 
 
 WRONG = [

@@ -14,8 +14,10 @@ from rl_training.export import FORMATS, check_exported, check_target
 
 def export(options: argparse.Namespace) -> int:
     source = parse_path(options.path, "path")
+    if not source.exists():
+        raise ConfigError(f"{source} does not exist: give a run directory, a checkpoint or a saved model")
     if options.out is None and not (source / "config.yaml").exists():
-        raise ConfigError(f"{source} is not a run directory: say where to write, --out FOLDER")
+        raise ConfigError(f"{source} is not a run directory: give one, or say where to write, --out FOLDER")
     folder = source / "export" if options.out is None else parse_path(options.out, "--out")
     target = folder / f"policy{FORMATS[options.format]}"
     check_target(target, overwrite=options.overwrite)  # before the run is opened

@@ -217,7 +217,9 @@ def find_checkpoint(path: Path) -> Path:
         run = RunDirectory(path)
         found = run.best() or max(run.steps(), default=None)
         if found is None:
-            raise CheckpointError(f"{path} has no checkpoint yet")
+            raise CheckpointError(
+                f"{path} has no checkpoint yet: resume the run; it writes one at the latest when it pauses or ends"
+            )
         return found
     read_manifest(path)
     return path

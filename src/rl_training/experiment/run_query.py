@@ -110,7 +110,7 @@ class Parser:
         sign = self.tokens.pop(0).text
         wanted = as_value(self.next_word(f"a value after {field.text}{sign}"))
         self.fields.append(field.text)
-        return lambda values: compare(sign, values.get(field.text), wanted)
+        return lambda values: compare(field.text, sign, values.get(field.text), wanted)
 
     def next_word(self, expected: str) -> Token:
         if not self.tokens or self.tokens[0].kind == "symbol":
@@ -141,10 +141,11 @@ def as_value(token: Token) -> object:
         return token.text
 
 
-def compare(sign: str, value: object, wanted: object) -> bool:
-    """Compares a run's value with that of a condition: numbers as numbers, all else as text.
+def compare(field: str, sign: str, value: object, wanted: object) -> bool:
+    """Compares a run's value of a field with that of a condition: numbers as numbers, all else as text.
 
-    An unknown value, None, equals only `none` and is neither smaller nor larger than anything.
+    An unknown value, None, equals only `none` and is neither smaller nor larger than anything. Raises ValueError if the
+    order of a number and a text is asked for, which is a mistyped number: `not score>4OO` would choose every run.
     """
     if value is None or wanted is None or isinstance(value, bool) or isinstance(wanted, bool):
         return sign in COMPARISONS and {"=": value == wanted, "==": value == wanted, "!=": value != wanted}.get(
@@ -153,7 +154,9 @@ def compare(sign: str, value: object, wanted: object) -> bool:
     if isinstance(value, Real) and isinstance(wanted, Real):
         return COMPARISONS[sign](value, wanted)
     if isinstance(value, Real) and sign not in ("=", "==", "!=", "~"):
-        return False
+        raise ValueError(
+            f"--where: {field}{sign}{wanted}: {field} is a number, so give one, such as {field}{sign}{value:g}"
+        )
     return COMPARISONS[sign](str(value), as_text(wanted))
 
 
