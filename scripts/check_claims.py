@@ -27,6 +27,12 @@ COMMANDS = {  # of a results file, or a folder of them; DATA: the folder of the 
     "gate.json": "benchmarks/sage/gate.py --data DATA",
     "looks": "benchmarks/sage/looks.py --data DATA",
     "missing_outcomes": "benchmarks/sage/missing_outcomes.py --data DATA",
+    "deleted_rows": "benchmarks/sage/deleted_rows.py --data DATA",
+    "served_fall": "benchmarks/sage/served_fall.py --data DATA",
+    "sampled_outcomes": "benchmarks/sage/sampled_outcomes.py --data DATA",
+    "planned_looks": "benchmarks/sage/planned_looks.py --data DATA",
+    "cheapest_within_margin": "benchmarks/sage/cheapest_within_margin.py --data DATA",
+    "cascade_budgets": "benchmarks/sage/cascade_budgets.py --data DATA",
     "power": "benchmarks/sage/power.py --data DATA",
     "plan": "benchmarks/sage/plan.py --data DATA",
     "objectives": "benchmarks/sage/objectives.py --data DATA",
@@ -74,6 +80,8 @@ def check(claim: Claim, fresh: Path | None) -> tuple[str, str]:
 def artefact(claim: Claim) -> str:
     if claim.file.startswith("demo/"):
         return f"`{claim.file}` of the run"
+    if not (COMMITTED / claim.file).exists():
+        return "not measured yet"
     return f"[{claim.file}](../benchmarks/sage/results/{claim.file})"
 
 

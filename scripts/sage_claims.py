@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from proof_claims import PROOF_CLAIMS
 from sage_numbers import (
     Claim,
     acting_shares,
@@ -143,6 +144,7 @@ CLAIMS = (
         ">=",
         0.5,
     ),
+    *PROOF_CLAIMS,
     Claim(
         "14 task types: share of the gap closed on held-out tasks",
         "routing.json",

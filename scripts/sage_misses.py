@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from proof_claims import PROOF_MISSES
 from sage_numbers import (
     Claim,
     cascade_rows,
@@ -11,6 +12,7 @@ from sage_numbers import (
 )
 
 MISSES = (
+    *PROOF_MISSES,
     Claim(
         "confidence of .9 or more: share of choices truly not worse, worst drawn or made table, 12 trials",
         "confidence",
