@@ -17,7 +17,7 @@ from rl_training.envs import NativeEnv
 from rl_training.experience.settings import ReplaySettings, RolloutSettings
 from rl_training.experiment.run import TrainResult
 from rl_training.experiment.signals import StopTogether
-from rl_training.runtime import resolve_compile
+from rl_training.runtime import Callback, NonFiniteError, resolve_compile
 from rl_training.runtime.stack import Stack
 from rl_training.runtime.taking_turns import take_turns
 from rl_training.runtime.torch_context import one_thread, plain_torch, threads_and_precision
@@ -41,8 +41,6 @@ class Stacked:
                 raise ConfigError(reason)
         check_alike(self.agents)
 
-    @one_thread()
-    @plain_torch()
     def learn(
         self, total_timesteps: int | None = None, *, stop_at: int | None = None, progress: bool = True
     ) -> list[TrainResult]:
@@ -51,9 +49,26 @@ class Stacked:
         Returns their results in the order of `agents`. `stop_at` pauses all at that env step. If a member fails, the
         others go on to their end; then its error is raised.
         """
+        shown, results = parse_flag(progress, "progress"), list[TrainResult]()
+        for result in self.train(total_timesteps, stop_at=stop_at, shown=shown):
+            if isinstance(result, NonFiniteError):
+                raise result
+            results.append(result)
+        return results
+
+    @one_thread()
+    @plain_torch()
+    def train(
+        self,
+        total_timesteps: int | None = None,
+        *,
+        stop_at: int | None = None,
+        shown: bool = False,
+        callbacks: Sequence[list[Callback]] = (),
+    ) -> list[TrainResult | NonFiniteError]:
+        """Trains as `learn` does, with a list of callbacks for each agent; errors stand in place of results."""
         for agent in self.agents:
             check_idle(agent.trainer, "learn")
-        shown = parse_flag(progress, "progress")
         if len({where_it_stands(agent) for agent in self.agents}) > 1:
             raise ConfigError(
                 "the members of a stack stand at different steps: train those behind alone up to the others"
@@ -71,7 +86,10 @@ class Stacked:
                 signals = StopTogether(trainers)
                 signals.on_start(trainers[0])
                 cleanup.callback(signals.close)
-            members = [run.turns(stop, [], shown=shown and run is runs[0]) for run in runs]
+            called = callbacks or [[] for _ in runs]
+            members = [
+                run.turns(stop, mine, shown=shown and run is runs[0]) for run, mine in zip(runs, called, strict=True)
+            ]
             return take_turns(members, stack.release)
 
     def close(self) -> None:
@@ -113,10 +131,10 @@ def why_not_stacked(agent: Agent) -> str | None:
     """Returns the reason why an agent cannot be a member of a stack, with what to do instead; None if it can."""
     config, algorithm = agent.config, agent.algorithm
     kind = type(algorithm).__name__.removesuffix("Algorithm")
+    tensor_code = config.env.can.on_device if agent.env is None else type(agent.env) is NativeEnv
     reasons = {
         f"{kind} {algorithm.why_not_stacked}": algorithm.why_not_stacked is not None,
-        f"env.id={config.env.id!r} is stepped on the host, and a stack needs tensor code": type(agent.env)
-        is not NativeEnv,
+        f"env.id={config.env.id!r} is stepped on the host, and a stack needs tensor code": not tensor_code,
         "algorithm.normalize_observation=true keeps running statistics, which a stack does not move": algorithm.observes,
         "experience.prioritized=true draws rows by priorities that differ in number between members": getattr(
             config.experience, "prioritized", False
@@ -166,6 +184,14 @@ def check_alike(agents: Sequence[Agent]) -> None:
                 raise ConfigError(f"{where}: besides their seeds, members may differ in {', '.join(free)}")
             if kind_of(one) != kind_of(another):
                 raise ConfigError(f"{where}: members may differ in numbers, not in whether there is one")
+
+
+def structure_of(agent: Agent) -> str:
+    """Returns a text that is the same for agents that can be members of one stack."""
+    free = {f"algorithm.{name}" for name in may_differ(type(agent.algorithm))}
+    settings = settings_by_path(agent.config.replace("training", seed=0))
+    kinds = {path: kind_of(value) if path in free else value for path, value in sorted(settings.items())}
+    return f"{kinds}, {where_it_stands(agent)}"
 
 
 def may_differ(method: type[Algorithm]) -> tuple[str, ...]:

@@ -153,6 +153,8 @@ def add_tuning(tune: argparse.ArgumentParser) -> None:
     tune.add_argument("--sampler", choices=["tpe", "random", "grid", "pbt"], default="tpe")
     tune.add_argument("--pruner", choices=["asha", "median", "none"], default="asha", help="what ends hopeless trials")
     tune.add_argument("--engine", choices=["processes", "ray"], default="processes", help="where runs are executed")
+    stacked = "train --jobs trials at a time as one program: docs/seeds.md"
+    tune.add_argument("--stacked", dest="engine", action="store_const", const="stacked", help=stacked)
     tune.add_argument("--objective", default="last:3", help="of a run's evaluations: last, last:5 (their mean) or best")
     tune.add_argument(
         "--seeds-per-trial", type=number, default=1, help="runs of each trial; the first decides on pruning"

@@ -22,14 +22,16 @@ def last(turns: Generator[None, None, ResultT]) -> ResultT:
     return results[0]
 
 
-def take_turns(members: Sequence[Generator[None, None, ResultT]], ended: Callable[[int], None]) -> list[ResultT]:
+def take_turns(
+    members: Sequence[Generator[None, None, ResultT]], ended: Callable[[int], None]
+) -> list[ResultT | NonFiniteError]:
     """Takes a turn of each member, then the next of each, and so on until all have ended; returns their results.
 
-    Calls `ended` with the index of each member that does. If a member's numbers are not finite, the others go on; then
-    the first such error is raised.
+    Calls `ended` with the index of each member that does. If a member's numbers are not finite, the others go on, and
+    the error stands in place of its result.
     """
-    results: dict[int, ResultT] = {}
-    going, errors = dict(enumerate(members)), list[NonFiniteError]()
+    results: dict[int, ResultT | NonFiniteError] = {}
+    going = dict(enumerate(members))
     while going:
         for index, turns in list(going.items()):
             try:
@@ -37,11 +39,9 @@ def take_turns(members: Sequence[Generator[None, None, ResultT]], ended: Callabl
             except StopIteration as end:
                 results[index] = end.value
             except NonFiniteError as error:
-                errors.append(error)
+                results[index] = error
             else:
                 continue
             del going[index]
             ended(index)
-    if errors:
-        raise errors[0]
     return [results[index] for index in range(len(members))]

@@ -24,7 +24,11 @@ if TYPE_CHECKING:
     from rl_training.tuning.engine import Engine
     from rl_training.tuning.records import Records
 
-SAMPLERS, PRUNERS, ENGINES = ("tpe", "random", "grid", "pbt"), ("asha", "median", "none"), ("processes", "ray")
+SAMPLERS, PRUNERS, ENGINES = (
+    ("tpe", "random", "grid", "pbt"),
+    ("asha", "median", "none"),
+    ("processes", "ray", "stacked"),
+)
 JOURNAL = "journal.jsonl"
 
 
@@ -36,7 +40,7 @@ def tune(
     jobs: int = 1,
     sampler: Literal["tpe", "random", "grid", "pbt"] = "tpe",
     pruner: Literal["asha", "median", "none"] = "asha",
-    engine: Literal["processes", "ray"] = "processes",
+    engine: Literal["processes", "ray", "stacked"] = "processes",
     objective: str = "last:3",
     seeds_per_trial: int = 1,
     seed: int = 0,
@@ -72,6 +76,10 @@ def tune(
         seeds_per_trial=seeds_per_trial,
         seed=seed,
     )
+    if engine == "stacked":
+        from rl_training.tuning.stacks import check_can_be_stacked
+
+        check_can_be_stacked(wanted.config, jobs)
     folder = parse_path(default_folder(str(preset)) if out is None else out, "out")
     with held(folder):
         settings = agree(folder, wanted)
@@ -177,6 +185,10 @@ def open_engine(name: str, folder: Path, jobs: int) -> Engine:
         from rl_training.tuning.ray_tasks import RayTasks
 
         return RayTasks(jobs)
+    if name == "stacked":
+        from rl_training.tuning.stacks import Stacks
+
+        return Stacks()
     from rl_training.tuning.processes import Processes
 
     return Processes(folder / "logs")
