@@ -50,7 +50,7 @@ class Stacked:
         others go on to their end; then its error is raised.
         """
         shown, results = parse_flag(progress, "progress"), list[TrainResult]()
-        for result in self.train(total_timesteps, stop_at=stop_at, shown=shown):
+        for result in self.learn_each(total_timesteps, stop_at=stop_at, shown=shown):
             if isinstance(result, NonFiniteError):
                 raise result
             results.append(result)
@@ -58,7 +58,7 @@ class Stacked:
 
     @one_thread()
     @plain_torch()
-    def train(
+    def learn_each(
         self,
         total_timesteps: int | None = None,
         *,

@@ -54,10 +54,10 @@ class Stacks:
             else:
                 groups.setdefault(f"{structure_of(agent)} to {job.stop_at}", []).append((job, agent))
         for group in groups.values():
-            for event in self.train(*zip(*group, strict=True)):
+            for event in self.execute_group(*zip(*group, strict=True)):
                 self.events.put(event)
 
-    def train(self, jobs: Sequence[Job], agents: Sequence[Agent]) -> list[Ended]:
+    def execute_group(self, jobs: Sequence[Job], agents: Sequence[Agent]) -> list[Ended]:
         """Trains jobs with the same structure together, or a single one as always, and returns how each ended."""
         if len(jobs) == 1:
             agents[0].close()
@@ -67,7 +67,7 @@ class Stacks:
             stack = Stacked(agents)
             try:
                 asking: list[list[Callback]] = [[AskAfterEvaluations(partial(self.ask, job.trial))] for job in jobs]
-                results = stack.train(stop_at=jobs[0].stop_at, callbacks=asking)
+                results = stack.learn_each(stop_at=jobs[0].stop_at, callbacks=asking)
             finally:
                 stack.close()
         except ValueError as error:
