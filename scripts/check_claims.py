@@ -45,6 +45,8 @@ COMMANDS = {  # of a results file, or a folder of them; DATA: the folder of the 
     "online_bandits_left_out.json": "benchmarks/sage/online_bandits.py --data DATA --left-out --orders 3",
     "local_matrix/analysis.json": "benchmarks/sage/local_analysis.py",
     "sim_models.json": "benchmarks/sage/sim_models.py --data DATA",
+    "package.json": "scripts/check_package.py FILE",
+    "serve_import.json": "benchmarks/sage/serve_import.py",
     "decision_overhead.json": "benchmarks/sage/decision_overhead.py",
     "believed_propensities.json": "benchmarks/sage/believed_propensities.py",
     "log_throughput.json": "benchmarks/sage/log_throughput.py",

@@ -1,9 +1,13 @@
-"""Builds the four distributions, looks into the wheels, and tries each in an empty environment: `make package`."""
+"""Builds the four distributions, looks into the wheels, and tries each in an empty environment: `make package`.
+
+With the name of a file (`check_package.py FILE`), sizes are written to it as JSON.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -71,6 +75,7 @@ OF_RL_TRAINING = (
 )
 WITHOUT_PEERS = "rl-training bench speed --peers sb3"
 OF_THE_PROXY = (
+    "sage init",
     "sage doctor",
     "sage lab collect-synth --rows 200",
     "sage log export --out rows.jsonl",
@@ -78,6 +83,9 @@ OF_THE_PROXY = (
     "sage train --learner dr --data rows.jsonl",
     "sage report --out report.html",
     "sage bench --compare-policy",
+    "sage lab plan --data rows.jsonl --gain 0.02",
+    "sage lab frontier --data rows.jsonl --out frontier.svg",
+    "sage status",
 )
 OF_ALL = (
     "sage doctor",
@@ -91,13 +99,17 @@ def main() -> None:
     find = os.environ.get("UV_FIND_LINKS") or os.environ.get("PIP_FIND_LINKS", "")
     environment = os.environ | {"UV_FIND_LINKS": find, "RL_TRAINING_RELEASE": "1"}
     environment.pop("PYTHONPATH", None)
+    wheels: dict[str, int] = {}
     for package in PACKAGES:  # each wheel is built from the sdist
         run([uv(), "build", "-q", "--out-dir", str(DIST), str(ROOT / package.folder)], ROOT, environment)
-        look_into(package)
+        wheels[package.name] = look_into(package)
     with tempfile.TemporaryDirectory() as name:
         try_base(Venv(Path(name, "base"), environment))
-        try_proxy(Venv(Path(name, "proxy"), environment))
+        proxy = try_proxy(Venv(Path(name, "proxy"), environment))
         try_rl_training(Venv(Path(name, "all"), environment))
+    if len(sys.argv) > 1:
+        found = {"wheel_bytes": wheels, "proxy_installed_bytes": proxy, "python": platform.python_version()}
+        Path(sys.argv[1]).write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     print("every distribution works in an empty environment")
 
 
@@ -105,7 +117,8 @@ def uv() -> str:
     return str(Path(sys.executable).parent / "uv")
 
 
-def look_into(package: Package) -> None:
+def look_into(package: Package) -> int:
+    """Checks the size and the files of a wheel; returns its size in bytes."""
     (wheel,) = DIST.glob(f"{package.name.replace('-', '_')}-[0-9]*.whl")
     size = wheel.stat().st_size
     assert size < package.most, f"{wheel.name} has {size:,} bytes, more than {package.most:,}"
@@ -118,6 +131,7 @@ def look_into(package: Package) -> None:
     assert not extra, f"{wheel.name} has {extra}"
     assert "file:" not in metadata, f"{wheel.name} requires a folder of this machine"
     print(f"{wheel.name}: {size:,} bytes")
+    return size
 
 
 class Venv:
@@ -159,7 +173,8 @@ def try_base(venv: Venv) -> None:
     venv.lacks("torch", "sage", "rl_training")
 
 
-def try_proxy(venv: Venv) -> None:
+def try_proxy(venv: Venv) -> int:
+    """Serves, logs, learns, proves and reports without PyTorch; returns the bytes that are installed."""
     venv.install("sage-routing[serve]")
     venv.lacks("torch", "matplotlib", "rl_training")
     size = venv.size()
@@ -167,11 +182,13 @@ def try_proxy(venv: Venv) -> None:
     assert size <= MOST_OF_THE_PROXY, f"that is more than {MOST_OF_THE_PROXY / 1e6:.0f} MB"
     for command in OF_THE_PROXY:
         venv.run(command)
+    venv.run("sage prove policy_dr.safetensors --data rows.jsonl", code=3)  # the rows are synthetic
     assert "sage-routing[train]" in venv.run("sage train --learner cql --data rows.jsonl", code=2)
     assert "sage-routing[sim]" in venv.run("sage sim audit", code=2)
     with upstream() as url:
         (venv.folder / "models.yaml").write_text(TABLE.format(url=url), encoding="utf-8")
         ask_served(venv)
+    return size
 
 
 def try_rl_training(venv: Venv) -> None:

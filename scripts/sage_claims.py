@@ -398,6 +398,27 @@ CLAIMS = (
     Claim(
         "log: decisions lost when a process is killed", "log_throughput.json", lambda r: r["lost"] + r["twice"], "<=", 0
     ),
+    Claim(
+        "package: the wheel of sage-routing, kB",
+        "package.json",
+        lambda r: r["wheel_bytes"]["sage-routing"] / 1e3,
+        "<=",
+        750,
+    ),
+    Claim(
+        "package: sage-routing[serve] and what it needs, installed, MB",
+        "package.json",
+        lambda r: r["proxy_installed_bytes"] / 1e6,
+        "<=",
+        120,
+    ),
+    Claim(
+        "import of `sage.serve.server`, as a multiple of the import of its libraries",
+        "serve_import.json",
+        lambda r: r["ratio"],
+        "<=",
+        1.2,
+    ),
     *SERVE_CLAIMS,
     Claim(
         "demo (synthetic): lower bound of the promoted policy's gain",
