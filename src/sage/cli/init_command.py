@@ -32,6 +32,7 @@ def init_command(options: argparse.Namespace) -> int:
         served = f"until then `sage serve` answers for all of them with {local}, a model on this machine"
     write_text(options.models, template)
     print(
-        f'wrote {options.models}: put in your models and prices, then: sage log route --role coder --task "..."\n  {served}'
+        f"wrote {options.models}: put in your models and prices; {served}\n"
+        "next: sage serve; or sage lab collect-synth, to try everything on made-up calls"
     )
     return 0

@@ -34,8 +34,8 @@ def add_lab(lab: Parser) -> None:
 
 
 def add_collect_synth(synth: argparse.ArgumentParser) -> None:
-    synth.add_argument("--rows", type=int, default=650, help="decisions to log (650)")
-    share = synth.add_argument("--exploration", type=float, default=0.1, metavar="SHARE", help="that explores (0.1)")
+    synth.add_argument("--rows", type=int, default=12_000, help="decisions to log (12,000)")
+    share = synth.add_argument("--exploration", type=float, default=0.3, metavar="SHARE", help="that explores (0.3)")
     accept(synth, share, "--epsilon")
     common(synth, collect_synth)
 
@@ -92,6 +92,8 @@ def collect_synth(arguments: argparse.Namespace) -> int:
     with closing(DecisionLog.open(arguments.db)) as log:
         append_to_log(log, data, session)
     say(arguments, {"rows": len(data), "data_source": data.source, "session": session, "db": arguments.db})
+    if not arguments.json:
+        print("next: sage train, sage prove CHECKPOINT --allow-synthetic, sage promote CHECKPOINT --allow-synthetic")
     return 0
 
 

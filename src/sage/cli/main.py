@@ -46,6 +46,11 @@ FORMER = {  # names that commands had before, which still work
     "outcome": "route_commands.add_outcome",
     "explain": "explain_command.add_explain",
 }
+BEGIN = """\
+to begin:
+  sage init; sage serve                 point your agents at it, and it logs what they ask
+  sage init; sage lab collect-synth     or made-up calls, to try everything: then sage train, prove, promote, status
+"""
 PAGES = "\n".join(f"  {name:<10}{purpose}" for name, (_, purpose) in GROUPS.items())
 
 
@@ -58,7 +63,7 @@ def build_parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
     parser = Parser(
         prog="sage",
         description=DESCRIPTION,
-        epilog=f"groups, each with commands of its own (sage GROUP --help):\n{PAGES}",
+        epilog=f"groups, each with commands of its own (sage GROUP --help):\n{PAGES}\n\n{BEGIN}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", title="commands")

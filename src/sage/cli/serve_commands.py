@@ -60,8 +60,10 @@ def serve_command(options: argparse.Namespace) -> int:
         local = start_local_models(table, running)
         targets = read_targets(table, local)
         host, port = listening.getsockname()[:2]
-        print(f"sage serves http://{f'[{host}]' if ':' in host else host}:{port} ({offers(targets)})")
-        print(f"  {told_names(table)}", flush=True)
+        url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        print(f"sage serves {url} ({offers(targets)})")
+        print(f"  {told_names(table)}")
+        print(f"  for clients: OPENAI_BASE_URL={url}/v1, ANTHROPIC_BASE_URL={url}", flush=True)
         given = Options(Places(options.models, options.db, opened_log(options.db)), options.host, options.keys, local)
         if options.workers == 1:
             serve_here(given, listening)

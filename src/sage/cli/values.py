@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sage.evidence.selection import Selection
     from sage.log.decision_log import DecisionLog
 
-NO_LOG = "give --db, or start one with `sage serve`, `sage log route` or `sage lab collect-synth`"
+NO_LOG = "give --db, or start one with `sage serve` or `sage lab collect-synth`"
 
 
 def add_selection(parser: ArgumentParser) -> None:

@@ -149,7 +149,9 @@ class RoutingData:
         """
         path = Path(path)
         if not path.is_file():
-            raise RoutingDataError(f"{path}: there is no such file: make it with `sage log export --out {path}`")
+            log = "`sage serve` or `sage lab collect-synth` starts a log"
+            fix = log if path.suffix == ".db" else f"make it with `sage log export --out {path}`"
+            raise RoutingDataError(f"{path}: there is no such file: {fix}")
         taken = Counter() if dropped is None else dropped
         return cls.from_export(path, selection, taken, where=named(path, selection), gaps=gaps)
 

@@ -91,7 +91,9 @@ def summarize(
     each; `proof` is a file of `sage prove`. Raises ReportError if there is nothing to report on.
     """
     if not Path(db).is_file():
-        raise ReportError(f"{db}: there is no such log: give --db, or start one with `sage log route`")
+        raise ReportError(
+            f"{db}: there is no such log: give --db, or start one with `sage serve` or `sage lab collect-synth`"
+        )
     if data_source is not None and data_source not in DATA_SOURCES:
         raise ReportError(f"data_source={data_source!r} must be one of {', '.join(DATA_SOURCES)}")
     with closing(DecisionLog(db)) as log:

@@ -226,8 +226,9 @@ def test_the_first_page_shows_ten_commands_and_the_groups(capsys: pytest.Capture
     assert shown(capsys) == first.split()
     with pytest.raises(SystemExit):
         main(["--help"])
-    groups = capsys.readouterr().out.split("\ngroups")[1]
+    groups, begin = capsys.readouterr().out.split("\ngroups")[1].split("\n\n")
     assert re.findall(r"^  ([a-z]+)", groups, re.MULTILINE) == ["log", "keys", "models", "sim", "bench", "lab"]
+    assert begin.startswith("to begin:")
 
 
 @pytest.mark.parametrize(
