@@ -6,7 +6,7 @@ import rl_training
 from rl_training.api.build import expected_work
 from rl_training.experiment.checkpoint import difference
 from rl_training.runtime import Work, resolve_compile
-from rl_training.runtime.worth_compiling import GAINS, Gain, kernels_pay
+from rl_training.runtime.worth_compiling import GAINS, Gain, acting_pays, kernels_pay
 
 LONG = Work(10**9, 10**9, tensors=1)
 
@@ -14,11 +14,11 @@ LONG = Work(10**9, 10**9, tensors=1)
 @pytest.mark.parametrize(
     ("setting", "work", "device", "expected"),
     [
-        ("auto", Work(39_041, 10**9, True, 6, 4_610), "cpu", False),  # DQN: 0.51 ms per update
-        ("auto", Work(39_042, 0, True, 6, 4_610), "cpu", True),
-        ("auto", Work(7_796, 0, True, 13, 217_871), "cpu", False),  # SAC: 2.57 ms
-        ("auto", Work(7_797, 0, True, 13, 217_871), "cpu", True),
-        ("auto", Work(5_208, 0, True, 13, 10**9), "cpu", False),  # 3.84 ms, not those of the largest network
+        ("auto", Work(17_890, 10**9, True, 6, 4_610), "cpu", False),  # DQN: 0.50 ms per update
+        ("auto", Work(17_891, 0, True, 6, 4_610), "cpu", True),
+        ("auto", Work(4_226, 0, True, 13, 217_871), "cpu", False),  # SAC: 2.13 ms
+        ("auto", Work(4_227, 0, True, 13, 217_871), "cpu", True),
+        ("auto", Work(2_960, 0, True, 13, 10**9), "cpu", False),  # 3.04 ms, not those of the largest network
         ("auto", Work(204_545, 0), "cuda", "record"),
         ("auto", Work(204_546, 0), "cuda", True),  # 45 s
         ("auto", Work(100_000, 6 * 10**9), "cuda", "record"),  # 22 s and 21 s
@@ -53,6 +53,23 @@ def test_small_networks_get_kernels_before_all_is_compiled(num_steps: int, mode:
     assert not kernels_pay(False, work)
 
 
+def test_decisions_on_the_host_are_compiled_where_there_are_many() -> None:
+    assert not acting_pays("auto", Work(10**9, 0, acts=146_000))
+    assert acting_pays("auto", Work(0, 0, acts=147_000))  # 2.2 s
+    assert acting_pays(True, Work(0, 0))
+
+
+@pytest.mark.compiled
+@pytest.mark.usefixtures("traced", "short_blocks")
+def test_few_decisions_stay_eager_unless_all_is_to_be_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(GAINS, "cpu", Gain(0.0, 1.0))
+    for setting, acting in (("auto", False), (True, True)):
+        agent = rl_training.DQN("CartPole-v1", seed=0, learning_starts=4, net_arch=[8], threads=1, compile=setting)
+        agent.learn(16, progress=False)
+        assert agent.trainer.execution.mode is True
+        assert (agent.trainer.collector.run_act is not agent.trainer.collector.act) == acting
+
+
 def test_without_a_compiler_auto_compiles_nothing_and_true_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda name: None)
     assert resolve_compile("auto", LONG, "cpu") is False
@@ -75,6 +92,7 @@ def test_calls_are_updates_that_could_be_compiled() -> None:
         True,
         6,
         4 * 64 + 64 + 64 * 64 + 64 + 64 * 2 + 2,
+        1_000,
     )
     trpo = rl_training.TRPO(
         "CartPole-v1", n_envs=4, n_steps=32, batch_size=64, n_critic_updates=5, total_timesteps=1_000

@@ -30,7 +30,7 @@ from rl_training.runtime import Collector, Phase, Streams, Trainer, Work, make_c
 from rl_training.runtime.cache_folder import keep_compiled_code
 from rl_training.runtime.phases import Plan
 from rl_training.runtime.threads import default_threads
-from rl_training.runtime.worth_compiling import kernels_pay
+from rl_training.runtime.worth_compiling import acting_pays, kernels_pay
 
 COPIES = 4  # of every weight: itself, its gradient and two averages of the optimizer
 LARGE = 1000  # settings below are no cause of networks that do not fit into memory
@@ -190,9 +190,11 @@ def choose_mode(trainer: Trainer, config: RunConfig) -> None:
         mode = False
     if mode is not False:
         keep_compiled_code()  # before anything is imported that chooses another place
+    separate = mode is True and device == "cpu" and not config.env.can.on_device
+    acting = not separate or acting_pays(training.compile, work)
     fused = small and kernels_pay(mode, work) and fuse_networks(algorithm, training.precision)
-    if mode != trainer.execution.mode or fused:
-        trainer.execute(mode)
+    if (mode, acting) != (trainer.execution.mode, trainer.execution.acting) or fused:
+        trainer.execute(mode, acting=acting)
 
 
 def expected_work(config: RunConfig, algorithm: Algorithm) -> Work:
@@ -210,7 +212,7 @@ def expected_work(config: RunConfig, algorithm: Algorithm) -> Work:
     optimizers = [module for module in algorithm.modules() if isinstance(module, Optimizer)]  # a team's, by group
     trained = [target for optimizer in optimizers for target in optimizer.targets]
     size = sum(target.numel() for target in trained)
-    return Work(updates, rows, config.experience.kind != "rollout", len(trained), size)
+    return Work(updates, rows, config.experience.kind != "rollout", len(trained), size, total // config.env.n_envs)
 
 
 def store_context(config: RunConfig, algorithm: Algorithm, seed: int, data: Experience | None = None) -> StoreContext:
@@ -357,6 +359,6 @@ def plan_again(trainer: Trainer, config: RunConfig, envs: Mapping[str, VectorEnv
         experience = build_experience(config, trainer.algorithm, first, stores.get("data"), trainer.ranks)
         stores = {**stores, "experience": experience}
     for env_key, collector in build_collectors(config, trainer.algorithm, new).items():
-        collector.execute(trainer.execution.mode)
+        collector.execute(trainer.execution.collecting)
         collectors[env_key] = collector
     trainer.plan = Plan(build_phases(config, stores, collectors, trainer.ranks), stores)

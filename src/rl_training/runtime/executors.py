@@ -45,6 +45,12 @@ class ExecutionMode(NamedTuple):
     precision: Precision
     mode: CompileMode
     ranks: Ranks = ALONE  # that take every update together
+    acting: bool = True  # False: collectors run eagerly in any mode
+
+    @property
+    def collecting(self) -> CompileMode:
+        """The mode of collectors."""
+        return self.mode if self.acting else False
 
     @property
     def compiled(self) -> bool:

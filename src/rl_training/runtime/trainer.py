@@ -72,15 +72,16 @@ class Trainer:
         self.execution = ExecutionMode(self.device, precision, mode=False, ranks=ranks)
         self.executors: dict[tuple, Executor] = {}
 
-    def execute(self, mode: CompileMode) -> None:
+    def execute(self, mode: CompileMode, *, acting: bool = True) -> None:
         """Sets how later steps and updates run, and drops what was built before.
 
-        `mode` is False (eager), True (compiled) or "record" (eager code that a GPU replays as CUDA graphs).
+        `mode` is False (eager), True (compiled) or "record" (eager code that a GPU replays as CUDA graphs). Without
+        `acting`, collectors run eagerly.
         """
-        self.execution = self.execution._replace(mode=mode)
+        self.execution = self.execution._replace(mode=mode, acting=acting)
         self.executors.clear()
         for collector in self.plan.collectors.values():
-            collector.execute(mode)
+            collector.execute(self.execution.collecting)
 
     @property
     def experience(self) -> Experience | None:
