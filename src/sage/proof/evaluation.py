@@ -26,7 +26,7 @@ from sage.policies.policy import RoutingPolicy
 from sage.policies.serving import GuardRules, serving_distribution
 from sage.proof.evaluation_text import summary_of
 from sage.proof.look_plan import PLANNED, LookPlan
-from sage.proof.power import ANYTIME, LEVEL, ONE_LOOK, Power, power_of
+from sage.proof.power import ANYTIME, LEVEL, ONE_LOOK, Power, errors_of, over_next_tasks, power_of
 from sage.proof.tenants import PointEstimate, TenantGain, by_tenant, estimate_rows
 from sage.proof.trend import Trend, find_trend
 
@@ -67,6 +67,7 @@ class OfflineEvaluation:
     wanted_share: float = 1.0  # of outcomes that were drawn to be reported: others count nowhere
     plan: LookPlan | None = None  # of the looks, where they are planned
     power: Power | None = None
+    next_tasks: Interval | None = None  # of the mean gain over as many other tasks like these
     trend: Trend | None = None  # None where older or newer rows have too few outcomes of the policy's models
 
     @property
@@ -132,7 +133,9 @@ def evaluate_offline(
     predictions = predict_for_proof(log, candidate, incumbent.probabilities, observed, seed)
     policies = (candidate, incumbent.probabilities)
     report, worst = compare(log, *policies, **how, predictions=predictions, level=level, method=width)
-    power = power_of(fill_missing(log, ~observed, predictions), *policies, predictions, report, method=width, plan=plan)
+    filled = fill_missing(log, ~observed, predictions)
+    power = power_of(filled, *policies, predictions, report, method=width, plan=plan)
+    errors = errors_of(filled, *policies, predictions, report)
     if plan is not None:
         report, worst = replace(report, interval=planned(report.interval)), planned(worst)
 
@@ -170,6 +173,9 @@ def evaluate_offline(
         wanted_share=1.0 if rows.sampled is None else float(rows.sampled.mean()),
         plan=plan,
         power=power,
+        next_tasks=None
+        if errors is None or report.value is None or report.interval is None
+        else over_next_tasks(worst or report.interval, report.value, errors),
         trend=None if report.refusal else find_trend(log, *policies, observed=observed, **clock_of(rows, policy)),
     )
 

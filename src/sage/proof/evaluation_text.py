@@ -44,6 +44,11 @@ def remarks(found: OfflineEvaluation) -> Iterator[str]:
         yield f"{found.plan.told(found.num_rows)}: the intervals of all planned looks hold together"
     if found.power is not None:
         yield str(found.power)
+    if (ahead := found.next_tasks) is not None:
+        yield (
+            f"over as many other tasks like these the mean gain will lie between {ahead.low:+.4f} and {ahead.high:+.4f}; tasks of "
+            "another time may differ more"
+        )
     if found.trend is not None:
         yield str(found.trend)
     if found.tenants:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import numpy as np
 
-from rl_base.evaluation import BanditLog, Report
+from rl_base.evaluation import BanditLog, Interval, Report
 from rl_base.evaluation.intervals import Method, anytime_quantile
 from rl_base.evaluation.spending import spending_boundaries
 from sage.proof.look_plan import LookPlan
@@ -68,13 +68,10 @@ def power_of(
     All arrays are [n, models]: the probabilities of both policies, and predicted rewards. Where looks are planned, it is
     that at the last one, with as many rows for a task as now.
     """
-    errors = {row.estimator: row.standard_error for row in report.rows}
-    error = errors.get(report.estimator, 0.0)
-    if not error > 0:
+    errors = errors_of(log, candidate, incumbent, predictions, report)
+    if errors is None:
         return None
-    full = math.sqrt(
-        max(error**2 - noise_of_draws(log, candidate, incumbent, predictions), errors["direct method"] ** 2)
-    )
+    error, full = errors
     rows = len(log.actions)
     if plan is None:
         now, known = (chance(GAIN, one, method) for one in (error, full or error))
@@ -84,6 +81,31 @@ def power_of(
     shrunk = math.sqrt(rows / last)
     now, known = (normal.cdf(GAIN / (one * shrunk) - boundary) for one in (error, full or error))
     return Power(gain=GAIN, rows=last, now=now, full=known)
+
+
+def errors_of(
+    log: BanditLog, candidate: np.ndarray, incumbent: np.ndarray, predictions: np.ndarray, report: Report
+) -> tuple[float, float] | None:
+    """Returns the gain's standard error, and that which all models' outcomes would leave, from the tasks alone.
+
+    None where the report refuses, or its estimate has no error.
+    """
+    errors = {row.estimator: row.standard_error for row in report.rows}
+    error = errors.get(report.estimator, 0.0)
+    if not error > 0:
+        return None
+    tasks = error**2 - noise_of_draws(log, candidate, incumbent, predictions)
+    return error, math.sqrt(max(tasks, errors["direct method"] ** 2))
+
+
+def over_next_tasks(found: Interval, value: float, errors: tuple[float, float]) -> Interval:
+    """Returns an interval of the mean gain over as many other tasks, as likely to come as those of the log.
+
+    The interval `found` around `value` is about all tasks that could come; `errors` are those of `errors_of`.
+    """
+    error, of_tasks = errors
+    wider = math.hypot(error, of_tasks) / error
+    return replace(found, low=value + wider * (found.low - value), high=value + wider * (found.high - value))
 
 
 def noise_of_draws(log: BanditLog, candidate: np.ndarray, incumbent: np.ndarray, predictions: np.ndarray) -> float:

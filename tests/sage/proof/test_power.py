@@ -6,7 +6,7 @@ import pytest
 from rl_base.evaluation import BanditLog
 from sage.proof.evaluation import compare
 from sage.proof.look_plan import LookPlan
-from sage.proof.power import ONE_LOOK, Power, chance, noise_of_draws, power_of
+from sage.proof.power import ONE_LOOK, Power, chance, errors_of, noise_of_draws, over_next_tasks, power_of
 
 ROWS = 40_000
 
@@ -57,3 +57,13 @@ def test_power_of_planned_looks_is_about_the_last(judged):
 
 def test_the_share_of_full_information():
     assert Power(gain=0.01, rows=10, now=0.3, full=0.6).share == 0.5
+
+
+def test_the_mean_over_other_tasks_varies_by_these_as_well(judged):
+    """The variance of one task's gain is .24 + .25, of the estimate's term .24 / .1 + .25 / .9; there are as many of both."""
+    errors = errors_of(*judged)
+    found = judged[4].interval
+    ahead = over_next_tasks(found, judged[4].value, errors)
+    wider = math.sqrt(1 + (0.24 + 0.25) / (0.24 / 0.1 + 0.25 / 0.9))
+    assert ahead.high - ahead.low == pytest.approx(wider * (found.high - found.low), rel=0.01)
+    assert ahead.high - judged[4].value == pytest.approx(wider * (found.high - judged[4].value), rel=0.01)
