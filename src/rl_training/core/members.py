@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from rl_training.core.noise import Asked, given, noted
 from rl_training.core.optimizer import Optimizer
-from rl_training.core.tree import tree_leaves, tree_map
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 Slot = tuple[dict[str, Any], str]  # of a module's parameters, buffers or attributes, and a name in it
@@ -34,16 +33,7 @@ class Members:
 
         `arguments` are trees of tensors [member, ...]. The function must not change what the module holds.
         """
-        number, results = len(self.tensors), list[Any]()
-
-        def flat(*tensors: Tensor) -> tuple[Tensor, ...]:  # vmap takes long to look through trees
-            leaves = iter(tensors[number:])
-            mine = tree_map(lambda _: next(leaves), arguments)
-            results.append(self.one(function, tensors[:number], mine))
-            return tuple(tree_leaves(results[0]))
-
-        leaves = iter(torch.vmap(flat)(*self.tensors, *tree_leaves(arguments)))
-        return tree_map(lambda _: next(leaves), results[0])
+        return torch.vmap(lambda tensors, mine: self.one(function, tensors, mine))(self.tensors, arguments)
 
     def loss(self, name: str, function: Callable, batch: Any) -> Any:
         """Returns `each` of a loss for batches [member, ...], with the random numbers that it asks for from `draw`.
