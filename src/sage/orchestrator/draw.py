@@ -13,7 +13,7 @@ from sage.log.cascade_steps import STOP, Step
 from sage.log.openings import OpeningHasher
 from sage.log.records import UNLOGGED, Decision, Request
 from sage.orchestrator.guard import OK, Candidates, Guard, Judgement, Serving, tokens_in, tokens_of
-from sage.orchestrator.models_file import LogSettings
+from sage.orchestrator.models_file import LogSettings, OutcomeSettings
 from sage.policies import features
 from sage.policies.policy import Contexts
 from sage.words import hash_words
@@ -27,6 +27,7 @@ class Draw:
     guard: Guard
     openings: OpeningHasher
     kept: LogSettings
+    outcomes: OutcomeSettings
     data_source: str
 
     def decision(
@@ -79,6 +80,7 @@ class Draw:
             cascade=step,
             shadow=shadow,
             shadow_probabilities=shadow_probabilities,
+            outcome_probability=None if step is not None or self.outcomes.sample == 1 else self.outcomes.sample,
             follows=judgement.follows,
             fallbacks=candidates.fallbacks,
             opening=self.openings.hash(request.tenant, request.opening or text) if first else "",

@@ -74,7 +74,7 @@ class Router:
         self.backlog = Backlog(log, self.join)
         self.openings = OpeningHasher(log.path)
         self.random = random.Random(seed)
-        self.draw = Draw(self.random, self.guard, self.openings, table.log, data_source)
+        self.draw = Draw(self.random, self.guard, self.openings, table.log, table.outcomes, data_source)
         self.lock = threading.Lock()
 
     @classmethod

@@ -123,12 +123,20 @@ class Exploration:
 
 
 @dataclass(frozen=True, kw_only=True)
+class OutcomeSettings:
+    sample: float = (
+        1.0  # share of decisions whose outcome is wanted, drawn when they are made; others count in no proof
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class ModelsFile:
     models: dict[str, Model]
     roles: dict[str, RoleRule]
     guard: GuardLimits = GuardLimits()
     log: LogSettings = LogSettings()
     exploration: Exploration = Exploration()
+    outcomes: OutcomeSettings = OutcomeSettings()
     bandit: BanditSettings | None = None
     objective: Objective = DEFAULT  # that policies are learned, judged and promoted for
     cascade: dict[str, CascadeRule] = field(default_factory=dict)  # role -> rule, of roles that have one
@@ -164,6 +172,7 @@ class ModelsFile:
             guard=parse_guard(top.get("guard", {})),
             log=LogSettings(**checked_bools(section(LogSettings, top.get("log", {}), "log"), "log")),
             exploration=parse_exploration(top.get("exploration", 0.0), models, folder),
+            outcomes=parse_outcomes(top.get("outcomes", {})),
             bandit=parse_bandit(top.get("bandit")),
             objective=parse_objective(top.get("objective", {"weights": {}})),
             cascade=parse_cascades(top.get("cascade"), {name: model.roles for name, model in models.items()}),
@@ -261,6 +270,14 @@ def parse_exploration(value: object, models: dict[str, Model], folder: Path) -> 
             f"exploration.among={among!r} must be a list of models, or the file that `sage lab plausible` wrote"
         )
     return Exploration(share=share, shadow=shadow)
+
+
+def parse_outcomes(value: object) -> OutcomeSettings:
+    given = section(OutcomeSettings, value, "outcomes")
+    sample = non_negative_number(given.get("sample", 1.0), "outcomes.sample", most=1.0)
+    if sample == 0:
+        raise ModelsFileError("outcomes.sample=0 must be above 0: without outcomes nothing is learned")
+    return OutcomeSettings(sample=sample)
 
 
 def parse_bandit(value: object) -> BanditSettings | None:
