@@ -78,8 +78,11 @@ class StackedReplay(Experience[RingColumns, StepBatch]):
         return torch.vmap(self.gather_by)(self.gamma, storage, draw)
 
     def gather_by(self, gamma: Tensor, storage: RingColumns, draw: Tensor) -> StepBatch:
-        self.one.gamma = gamma  # pyrefly: ignore (a number, here of a member)
-        return self.one.gather(storage, draw)
+        before, self.one.gamma = self.one.gamma, gamma  # pyrefly: ignore (a number, here of a member)
+        try:
+            return self.one.gather(storage, draw)
+        finally:
+            self.one.gamma = before  # compiled code cannot leave a member's there
 
     def carry(self) -> tuple:
         return (self.first,)
