@@ -79,15 +79,16 @@ def sample(space: gym.Space) -> Any:
     return obs
 
 
-def make(name: str, settings: dict, obs: str, action: str) -> Agent:
-    """An agent whose decisions depend on what it sees."""
+def make(name: str, settings: dict, obs: str, action: str, *, even: bool = False) -> Agent:
+    """An agent whose decisions depend on what it sees; `even` keeps the size of numbers from layer to layer."""
     rollout = {} if "buffer_size" in settings else {"n_steps": 8, "batch_size": 8}
     small = {"seed": 3, "normalize_observation": True, **rollout, **settings}
     agent = getattr(rl_training, name)(lambda: Sampled(obs, action), **small)
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for parameter in agent.algorithm.policy.parameters():
-            parameter.copy_(torch.randn(parameter.shape, generator=generator))
+            inputs = parameter.numel() / len(parameter) if even and parameter.ndim > 1 else 1
+            parameter.copy_(torch.randn(parameter.shape, generator=generator) / inputs**0.5)
     seen = tree_map(torch.from_numpy, observations(obs, seed=9))
     policy = agent.algorithm.policy
     agent.algorithm.policy.normalizer.update(policy.from_env(seen), torch.ones(ROWS, dtype=torch.bool))
