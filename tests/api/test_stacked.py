@@ -81,6 +81,18 @@ def test_members_equal_single_runs(name: str) -> None:
             assert all(torch.allclose(a, b, atol=1e-4) for a, b in zip(*both, strict=True))
 
 
+@pytest.mark.compiled
+@pytest.mark.usefixtures("compiled_indeed")
+def test_a_compiled_stack_equals_single_runs() -> None:
+    settings = SMALL | {"n_envs": 2, "n_steps": 8, "total_timesteps": 64, "batch_size": 16, "net_arch": [8]}
+    together = rl_training.stacked(PPO, "CartPole-v1", seeds=(3, 1), compile=True, **settings)
+    together.learn(progress=False)
+    for agent in together.agents:
+        alone = PPO("CartPole-v1", seed=agent.config.training.seed, compile=False, **settings)
+        alone.learn(progress=False)
+        assert furthest(agent, alone) < 1e-5
+
+
 def test_the_kl_stop_is_each_members_own() -> None:
     together = rl_training.stacked(PPO, "CartPole-v1", seeds=range(3), **SMALL, **LEARNER)
     together.learn(progress=False)
