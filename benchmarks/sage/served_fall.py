@@ -15,8 +15,9 @@ which it differs from the static table. The trend (`sage.proof.trend`) is looked
 
 "refused" is the share of runs refused at any of the five looks, "at_last" at the last alone, and "still_promoted" what the interval
 of the whole log lets through at the last look, in 20 of the runs. Wanted: at least .8 of falls are refused, and at most .02
-are without one, at the last look. Exits with 1 if not. No setting is chosen on these tables. One file per table and number of rows in
---out; those that are there are not computed again. near_null.py says what --packed is.
+are without one, at the last look. Exits with 1 if not. The level and the divisions of the test were chosen on
+LiveCodeBench and SWE-bench, with runs 100 to 199 that are among those recorded; RouteLLM and llmrouter had no part in it. One file per
+table and number of rows in --out; those that are there are not computed again. near_null.py says what --packed is.
 """
 
 from __future__ import annotations
