@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import rl_training
+from tests.trees import parse_all
 
 ROOT = Path(rl_training.__file__).parent
 FOLDERS = (
@@ -261,7 +262,7 @@ SOURCES = {path.relative_to(ROOT).as_posix(): path.read_text() for path in sorte
 @pytest.fixture(scope="module")
 def trees() -> dict[str, ast.Module]:
     """Every file as it is parsed, once for all rules; gone after this module."""
-    return {path: ast.parse(text) for path, text in SOURCES.items()}
+    return parse_all(SOURCES)
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)

@@ -12,7 +12,7 @@ from rl_training import PPO
 from rl_training.config.parsing import field_names
 from rl_training.config.registry import setting_sections
 from rl_training.core.registry import ALGORITHMS
-from tests.doc_pages import PAGES, code_blocks, name_of
+from tests.doc_pages import PAGES, code_blocks, name_of, named_files
 
 ROOT = Path(__file__).parent.parent
 RIGHT = """
@@ -40,9 +40,10 @@ WRONG = {
 
 
 def check_types(*files: Path) -> str:
-    """What the type checker prints, with the settings of this project."""
+    """What the type checker prints, with the settings of this project. Files may import those beside the last one."""
     pyrefly = Path(sys.executable).with_name("pyrefly")
     options = ["--config", ROOT / "pyproject.toml", "--search-path", ROOT / "src", "--output-format", "min-text"]
+    options += ["--search-path", files[-1].parent]
     command = [pyrefly, "check", *options, "--python-interpreter-path", sys.executable, *files]
     return subprocess.run(command, check=False, capture_output=True, text=True).stdout
 
@@ -65,6 +66,8 @@ def test_examples_and_the_blocks_of_the_docs_are_typed(tmp_path: Path) -> None:
         if blocks and name_of(page) != "docs/architecture.md":  # which shows a part of an example
             files.append(tmp_path / f"{name_of(page).replace('/', '_').replace('-', '_')}.py")
             files[-1].write_text("\n".join(blocks))
+            for file, content in named_files(page).items():
+                (tmp_path / file).write_text(content)
     assert len(files) > 30
     assert check_types(*files) == ""
 

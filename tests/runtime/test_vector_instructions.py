@@ -7,7 +7,7 @@ import torch._inductor.cpu_vec_isa as known
 
 from rl_training.runtime.vector_instructions import accepted, choose_vector_instructions
 
-pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="torch tries no instructions out elsewhere")
+pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="needs an x86-64 processor: make test on one")
 
 
 def test_torch_builds_nothing_to_choose_and_does_what_it_did_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:

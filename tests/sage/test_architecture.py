@@ -20,6 +20,7 @@ from tests.test_architecture import (
     no_module_is_of_one_system,
     texts_are_in_utf8,
 )
+from tests.trees import parse_all
 
 ROOT = Path(sage.__file__).parent
 MAX_LINES = 400
@@ -170,7 +171,7 @@ SOURCES = {path.relative_to(ROOT).as_posix(): path.read_text() for path in sorte
 @pytest.fixture(scope="module")
 def trees() -> dict[str, ast.Module]:
     """Every file as it is parsed, once for all rules; gone after this module."""
-    return {path: ast.parse(text) for path, text in SOURCES.items()}
+    return parse_all(SOURCES)
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)

@@ -63,7 +63,8 @@ def three_models(url: str) -> str:
     """Silence is waited for briefly by one model only, which planners get: a busy machine is silent, too."""
     text = table(url, serve="{retries: 0, breaker_failures: 1000000}", timeouts="first_byte_s: 60, stall_s: 60")
     first = next(line for line in text.splitlines() if line.startswith("  first:"))
-    impatient = first.replace("  first:", "  impatient:").replace("first-there", "impatient-there").replace("60", "0.4")
+    impatient = first.replace("  first:", "  impatient:").replace("first-there", "impatient-there")
+    impatient = impatient.replace("_s: 60", "_s: 0.4")  # not in a port
     rules = "roles: {planner: {primary: impatient, fallback: second}, default: {primary: first, fallback: second}}"
     return text.replace(first, f"{first}\n{impatient}").replace(
         "roles: {default: {primary: first, fallback: second}}", rules
