@@ -162,7 +162,7 @@ def why_not_stacked(agent: Agent) -> str | None:
 
 
 def where_it_stands(agent: Agent) -> tuple[int, ...]:
-    """Returns the counts of an agent by which its next iteration goes, and in which members may not differ."""
+    """Returns the counts on which an agent's next iteration depends; they must be equal for all members of a stack."""
     progress, updates = agent.progress, agent.config.experience.kind == "replay"
     return progress.timesteps, progress.updated_at, progress.gradient_steps if updates else 0
 

@@ -17,7 +17,7 @@ def describe_protocol(
 ) -> Protocol:
     """Returns the protocol of an evaluation: its episodes, how actions are chosen, the limit, and that of `env`.
 
-    An environment that was handed over as an object, None, has none.
+    For an environment that was passed as an object, `env` is None: it has no settings that could be compared.
     """
     return {
         "episodes": num_episodes,
@@ -31,8 +31,8 @@ def describe_protocol(
 def unlike(ours: Mapping[str, object], other: Mapping[str, object]) -> list[str]:
     """Returns a text such as "env.sticky 0.25 and 0.0" for each difference between the protocols of two scores.
 
-    What only one of them says counts as a difference in the environment, and else as unknown: scores of other libraries
-    and of earlier versions say nothing of the evaluation.
+    A setting of the environment that only one of them has counts as a difference. Another one does not, because scores
+    of other libraries and of earlier versions say nothing of the evaluation.
     """
     first, second = flatten(dict(ours)), flatten(dict(other))
     found = []

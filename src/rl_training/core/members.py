@@ -18,7 +18,7 @@ Slot = tuple[dict[str, Any], str]  # of a module's parameters, buffers or attrib
 
 
 class Members:
-    """The members of a stacked module, whose code, written for one of them, runs for all of them at once."""
+    """Runs code that was written for one module on all members of a stacked module at once."""
 
     def __init__(self, module: nn.Module, number: int) -> None:
         self.number = number

@@ -26,7 +26,7 @@ class Act(NamedTuple):
 
 
 class Preference(NamedTuple):
-    """A policy's deterministic choice: actions in its own units, new memory, and what they were chosen by."""
+    """A policy's deterministic choice: actions in its own units, new memory, and the distribution or values behind them."""
 
     action: Tensor
     memory: Memory = ()

@@ -109,7 +109,7 @@ class JointEnv(gym.Env):
         return {key: np.array([name in some for name in self.agents]) for key, some in named.items()}
 
     def check_lives(self, before: list[str], ends: list[str], cuts: list[str]) -> None:
-        """Raises a ValueError if agents left without an end, or came and went though `env.agents.lives` is false."""
+        """Raises a ValueError if agents left without an end, or came or left although `env.agents.lives` is false."""
         after = set(self.env.agents)
         lost = next((name for name in before if name not in after and name not in (*ends, *cuts)), None)
         if lost is not None:

@@ -58,7 +58,7 @@ class Climbing(MatrixGame):
 
 
 class Penalty(MatrixGame):
-    """The penalty game: two best pairs of actions, 10, and `k` for mixing them up."""
+    """The penalty game: two pairs of actions earn 10, and players who mix them up earn `k`."""
 
     def __init__(self, k: float = -100.0) -> None:
         super().__init__(((k, 0.0, 10.0), (0.0, 2.0, 0.0), (10.0, 0.0, k)))

@@ -175,7 +175,7 @@ def agent_ends(step: TeamStep, late: Tensor, next_obs: dict[str, Tensor]) -> tup
 
 
 def team_reward(reward: Tensor, kind: TeamReward) -> Tensor:
-    """Returns what the team earns, [num_envs], of its agents' rewards [num_envs, agents] (shared: [num_envs])."""
+    """Returns the team's reward, [num_envs], from its agents' rewards [num_envs, agents] (shared: [num_envs])."""
     if kind == "shared":
         return reward
     return reward.sum(-1) if kind == "sum" else reward.mean(-1)

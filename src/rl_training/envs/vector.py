@@ -18,7 +18,7 @@ StateKind = Literal["exact", "replayed", "boundary"]
 class Lesson(NamedTuple):
     """The rewards and ends that a learner is given in place of the game's own, as tensors [num_envs].
 
-    Episodes, their returns and lengths, and evaluations are of the game.
+    Logged episodes, their returns and lengths, and evaluations show the game's own.
     """
 
     reward: Tensor

@@ -52,7 +52,7 @@ def write_parity(path: Path, arrays: Arrays, about: dict) -> None:
 def draw(
     program: PolicyProgram, key: str, leaf: Leaf, shape: tuple[int, ...], random: np.random.Generator
 ) -> np.ndarray:
-    """Returns random observations [*shape, ...]: where the policy knows their mean and deviation, around these."""
+    """Returns random observations [*shape, ...], with the mean and deviation that the policy knows of them, if it does."""
     if key == "action_mask":
         return draw_masks(program, leaf, shape, random)
     match leaf:

@@ -59,7 +59,7 @@ class PolicyProgram(nn.Module):
 
     @property
     def scale(self) -> float:
-        """Returns the size of the numbers that values are means of, 1 for those that a network gives directly."""
+        """Returns the largest size of C51's atoms, at least 1; 1 for policies without atoms."""
         match self.policy:
             case QPolicy(network=QNetwork(head=CategoricalHead(atoms=atoms))):
                 return max(1.0, atoms.abs().max().item())
@@ -124,7 +124,7 @@ def first_choice(leaf: Leaf) -> int:
 
 
 def choices_of(space: Space) -> list[int]:
-    """Returns the numbers of choices that an action mask joins; [] for actions that have no mask."""
+    """Returns the number of choices of each action, whose masks are joined in one; [] for actions without a mask."""
     match space:
         case Discrete():
             return [space.num]

@@ -43,10 +43,10 @@ class Taken(NamedTuple):
 
 
 class Stack:
-    """The members' trainers, whose whole iterations it takes together: every trainer gets its own part of the results.
+    """Several trainers, the members, whose iterations run as one program; every trainer gets its own part of the results.
 
-    Members must take turns, each of them one, then each the next, and stand at the same step. From the first iteration
-    that they take together until a member leaves, its networks, environments and store are views of those of the stack.
+    All members stand at the same step, and no member begins an iteration before all have ended the last one. Between
+    its first iteration and its leaving, a member's networks, environments and store are views of the stack's.
     """
 
     def __init__(self, trainers: Sequence[Trainer], mode: CompileMode) -> None:
@@ -134,7 +134,7 @@ class Stack:
                 self.results[member] = Taken(steps, updates, ([average], about), share)
 
     def share_done(self, clock: Progress) -> float:
-        """Returns the progress, 0 to 1, that schedules see in an iteration, as the trainer says it."""
+        """Returns the progress, 0 to 1, that schedules see in an iteration, as `Trainer` computes it."""
         at = clock.updated_at if self.experience.on_policy else clock.timesteps
         return min(at / max(self.trainers[0].plan.horizon, 1), 1.0)
 

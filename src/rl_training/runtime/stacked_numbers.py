@@ -78,13 +78,13 @@ class HashedNumbers(MemberNumbers):
         self.seed, self.count = (column.unsqueeze(1).to(self.device) for column in states.unbind(1))
 
     def store(self, member: int) -> None:
-        """Moves a member's own generator to where the stack stands."""
+        """Sets a member's own generator to the state of its row in the stack."""
         count = -(-int(self.count[member]) // 4) * 4
         state = torch.tensor([int(self.seed[member]), count])
         self.generators[member].set_state(state.view(torch.uint8))
 
     def load(self, member: int) -> None:
-        """Moves the stack to where a member's own generator stands."""
+        """Sets the stack's row of a member to the state of the member's own generator."""
         self.count[member] = int(self.generators[member].get_state().view(torch.int64)[1])
 
     def bits(self, num: int) -> Tensor:

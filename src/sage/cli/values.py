@@ -70,7 +70,7 @@ def seconds(text: str) -> float:
 
 
 def say(arguments: Namespace, values: dict) -> None:
-    """Prints values: a line each for people, or one object for programs."""
+    """Prints values: one per line or, with `--json`, as one object."""
     if arguments.json:
         print(json.dumps(values))
         return

@@ -35,7 +35,7 @@ class HeaderError(ValueError):
 
 
 class ErasedRow(NamedTuple):
-    """A decision of this export that was erased by task: its number, its tenant, and how much it can weigh."""
+    """A decision of this export that was erased by task: its number, its tenant, and the most that it can weigh."""
 
     number: int
     tenant: str
@@ -61,7 +61,7 @@ class Completeness:
     def weights(self, log: BanditLog) -> np.ndarray | None:
         """Returns the weights that absent rows have at worst, [absent]; None if there are none.
 
-        Of a row that nobody knows anything about, it is that of the least likely try of the whole log.
+        A row that nobody knows anything about weighs as much as the least likely try of the whole log.
         """
         if not self.absent:
             return None
@@ -236,7 +236,7 @@ def weight_of(kept: dict) -> float:
 
 
 def erased_followers(log: DecisionLog, last: int) -> Counter[str]:
-    """Returns, by the id of the decision that drew their model, how many held calls were erased by task."""
+    """Counts erased calls that were held to an earlier decision's model, by the id of that decision."""
     erased = (row.kept for row in numbered_rows(log, last) if row.kept is not None and row.verdict == HELD)
     return Counter(kept["follows"] for kept in erased if kept.get("follows"))
 

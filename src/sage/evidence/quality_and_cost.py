@@ -54,7 +54,7 @@ class Part(NamedTuple):
 
     @property
     def missing(self) -> int:
-        """Returns the number of rows and shadows in which it was wanted and nobody saw it."""
+        """Returns the number of rows and shadows whose outcome was wanted and is not known."""
         return int((~self.observed & self.log.tries[0].made).sum()) + unseen(self.log)
 
 

@@ -182,7 +182,7 @@ def train_policy(log_of_rows: LogLike, options: TrainingOptions) -> TrainedPolic
 def questions_of(
     data: RoutingData, policy: LearnedPolicy, table: ModelsFile | None, options: TrainingOptions
 ) -> tuple[OpenQuestion, ...]:
-    """Returns what the log cannot say yet about a table of gains; nothing for other policies and for limits."""
+    """Returns the choices of a `CellPolicy` that its log leaves open; () for other policies, and for objectives with a limit."""
     objective = objective_of(table)
     if not isinstance(policy, CellPolicy) or objective.constrained:
         return ()

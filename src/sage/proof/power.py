@@ -30,7 +30,7 @@ class Power:
 
     @property
     def share(self) -> float:
-        """Returns the part of the power of full information that is left."""
+        """Returns the power as a share of what full information would have."""
         return self.now / self.full
 
     def __str__(self) -> str:

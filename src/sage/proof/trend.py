@@ -95,8 +95,8 @@ class Shift(NamedTuple):
     def reach(self, tail: float) -> float:
         """Returns the distance from the value to a bound that errs with the chance `tail`.
 
-        The error is the larger of two: by what tasks show, which also grows with every new failure of a model that
-        hardly failed before; and by the variance of all outcomes, as few older outcomes that were all alike show none.
+        The standard error is the larger of two. That between tasks also grows with every new failure of a model that
+        hardly failed before. That of all outcomes together is not zero where the few older ones were all alike.
         """
         error = math.sqrt(max(float((self.influence**2).sum()), self.noise))
         freedom = max(min(degrees_of_freedom(self.influence), self.tasks - 1), 1)
@@ -205,7 +205,7 @@ def find_trend(
 
 
 def first_rows(outcomes: Outcomes, start: int | None) -> Iterator[int]:
-    """Yields the numbers of first newer rows, with enough outcomes and tasks before and after; `start` is one more."""
+    """Yields rows at which newer ones may begin, also `start`: those with enough outcomes and tasks on both sides."""
     count = len(outcomes.row)
     firsts = {int(outcomes.row[min(round((1 - share) * count), count - 1)]) for share in NEWER} if count else set()
     for first in sorted(firsts if start is None else firsts | {start}):
@@ -216,6 +216,6 @@ def first_rows(outcomes: Outcomes, start: int | None) -> Iterator[int]:
 
 
 def over(shift: Shift, tail: float) -> float:
-    """Returns the change in parts of what chance explains: below -1 it is a fall."""
+    """Returns the change divided by the largest that chance explains; below -1, the reward has fallen."""
     reach = shift.reach(tail)
     return shift.value / reach if reach > 0 else 0.0

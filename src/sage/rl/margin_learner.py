@@ -154,9 +154,10 @@ def measure_moves(data: RoutingData, cells: Cells, incumbent: Incumbent, seed: i
 
 
 def highest_worths(data: RoutingData, cells: Cells, incumbent: Incumbent, margin: float, seed: int = 0) -> np.ndarray:
-    """Returns [cells, models]: what a model may be worth in quality, its saving counted; infinite where nothing is known.
+    """Returns upper bounds [cells, models] of what a model is worth, in quality; infinite where nothing is known.
 
-    Quality is taken at its upper bound, and a dollar counts as it would if the margin was spent on such qualities.
+    A model's worth is its gain in quality, at its upper bound, plus its saving. A saved dollar is worth the quality that
+    it would cost if the `margin` were spent on models with such gains.
     `data` are rows with quality and cost.
     """
     found, worth = measure_moves(data, cells, incumbent, seed), np.full((len(cells), len(data.models)), np.inf)

@@ -127,7 +127,7 @@ def is_critic(name: str) -> bool:
 
 
 def id_of(tensors: Tensors, part: str) -> int | None:
-    """Returns an address by which two parts that share their features extractor can be told; None if it is missing."""
+    """Returns an id, equal for parts that share one features extractor; None if `part` has no convolutions."""
     found = tensors.get(f"{part}.features_extractor.cnn.0.weight")
     return None if found is None else found.data_ptr()
 

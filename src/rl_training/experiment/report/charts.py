@@ -178,7 +178,7 @@ def stairs_of(line: Line) -> Line:
 
 
 def reach(line: Line) -> tuple[Array, Array]:
-    """Returns all x and all y that a line and its band need."""
+    """Returns all x and all y of the points of a line and its band."""
     bands = [band for band in (line.low, line.high) if band is not None]
     return np.asarray(line.x, float), np.concatenate([np.asarray(line.y, float), *bands])
 

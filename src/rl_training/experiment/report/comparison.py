@@ -78,7 +78,7 @@ def summarise(scores: Sequence[float]) -> Summary:
 
 
 def compare_pairs(groups: Sequence[Group]) -> list[Pair]:
-    """Returns the pairs of groups, the one with the higher IQM first; of many groups those with the best alone."""
+    """Returns the pairs of groups, the higher IQM first; if there are many, only the pairs with the best group."""
     ranked = sorted(groups, key=lambda group: -iqm(group.scores))
     pairs = list(combinations(ranked, 2))
     if len(pairs) > MOST_PAIRS:
@@ -89,7 +89,7 @@ def compare_pairs(groups: Sequence[Group]) -> list[Pair]:
 def thresholds_of(groups: Sequence[Group]) -> np.ndarray:
     """Returns the scores at which profiles are drawn: those of the runs, where profiles fall, and one at each end.
 
-    Of very many runs, evenly spaced ones.
+    If there are very many, they are evenly spaced.
     """
     scores = np.unique([score for group in groups for score in group.scores])
     margin = 0.02 * (float(np.ptp(scores)) or max(abs(float(scores[0])), 1.0))

@@ -15,7 +15,7 @@ Points = Sequence[tuple[float, float]]  # of one run: step and value
 
 
 class Curve(NamedTuple):
-    """A curve over seeds: at every step a middle, the ends of what lies around it, and how many runs have a value."""
+    """A curve over seeds: at every step a middle, the ends of its band, and the number of runs that have a value."""
 
     steps: np.ndarray
     middle: np.ndarray

@@ -117,7 +117,7 @@ def shown(value: object) -> str:
 
 
 def unlike_rules(groups: Sequence[Group]) -> list[str]:
-    """Returns a sentence about runs whose evaluations followed other rules than the first one's, as far as they say."""
+    """Returns a sentence about the first run whose protocol differs from that of the runs before it; [] if none does."""
     known = [(run.name, rules) for group in groups for run in group.runs if (rules := run.protocol)]
     for name, rules in known:
         if differing := unlike(known[0][1], rules):

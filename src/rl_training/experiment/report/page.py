@@ -142,7 +142,7 @@ def make_sections(groups: list[Group]) -> Iterator[Section]:
 
 
 def curve_parts(groups: Sequence[Group]) -> tuple[list[Html], list[Html]]:
-    """Returns the learning curves and the charts of training, apart for every environment and unit of the clock."""
+    """Returns learning curves and charts of training, separately for each environment and unit of the x axis."""
     panels = defaultdict[tuple[str, str], list[Group]](list)
     for group in groups:
         panels[group.env_id, group.unit].append(group)
