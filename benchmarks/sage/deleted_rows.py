@@ -15,7 +15,6 @@ again. near_null.py says what --packed is.
 
 from __future__ import annotations
 
-import argparse
 import json
 import platform
 import sys
@@ -25,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 from gate import EPSILON
-from near_null import WORLDS, added, open_worlds
+from near_null import WORLDS, added, conclude, world_parser, world_pool
 from pools import FILES
 from quick_gate import Found, Log, check, draw, gains, judge, predict
 
@@ -96,18 +95,12 @@ def failures(result: dict) -> list[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--data", type=Path, help="folder of the outcome packs")
-    source.add_argument("--packed", type=Path, help="file that near_null.py --pack wrote")
+    parser = world_parser(__doc__, OUT)
     parser.add_argument("--draws", type=int, default=100, help="per table and kind of candidate")
-    parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--tables", nargs="+", choices=FILES, default=list(FILES))
-    parser.add_argument("--out", type=Path, default=OUT, help="folder of the results")
     arguments = parser.parse_args()
     failed = []
-    given = (arguments.data, arguments.packed)
-    with ProcessPoolExecutor(arguments.processes, initializer=open_worlds, initargs=given) as pool:
+    with world_pool(arguments) as pool:
         for kind in arguments.tables:
             path = arguments.out / f"{kind}.json"
             if not path.exists():
@@ -116,8 +109,7 @@ def main() -> int:
             for row in result["rows"]:
                 print(kind, *(f"{key}={value}" for key, value in row.items()), flush=True)
             failed += failures(result)
-    print("\n".join(failed) or "all checks hold")
-    return 1 if failed else 0
+    return conclude(failed)
 
 
 if __name__ == "__main__":

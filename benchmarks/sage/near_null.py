@@ -103,6 +103,29 @@ def open_worlds(data: Path | None, packed: Path | None) -> None:
     WORLDS.update(worlds_of(load_arrays(data) if packed is None else dict(np.load(packed))))
 
 
+def world_pool(arguments: argparse.Namespace) -> ProcessPoolExecutor:
+    """Returns processes that have opened all tables."""
+    given = (arguments.data, arguments.packed)
+    return ProcessPoolExecutor(arguments.processes, initializer=open_worlds, initargs=given)
+
+
+def world_parser(about: str | None, out: Path) -> argparse.ArgumentParser:
+    """Returns a parser of what all programs over these tables take; `out` is where their results are by default."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--data", type=Path, help="folder of the outcome packs")
+    source.add_argument("--packed", type=Path, help="file that near_null.py --pack wrote")
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=out, help="folder of the results")
+    return parser
+
+
+def conclude(failed: list[str]) -> int:
+    """Prints the checks that failed; returns the exit code."""
+    print("\n".join(failed) or "all checks hold")
+    return 1 if failed else 0
+
+
 def added(parts: list[list[dict]]) -> list[dict]:
     """The counts of all parts, row by row; texts and the numbers of rows are the same in each."""
     return [
@@ -193,18 +216,13 @@ def failures(results: list[dict]) -> list[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--data", type=Path, help="folder of the outcome packs")
-    source.add_argument("--packed", type=Path, help="file that --pack wrote")
+    parser = world_parser(__doc__, OUT)
     parser.add_argument("--pack", type=Path, help="write the rewards of all tables of --data into this file, and stop")
     parser.add_argument("--draws", type=int, default=2_000, help="per cell")
     parser.add_argument("--power-draws", type=int, default=500, help="per cell of the part power")
     parser.add_argument("--parts", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--rows", nargs="+", type=int, default=list(ROWS))
     parser.add_argument("--tables", nargs="+", help="default: all")
-    parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=OUT, help="folder of the results")
     arguments = parser.parse_args()
     arrays = load_arrays(arguments.data) if arguments.data else dict(np.load(arguments.packed))
     if arguments.pack:
@@ -221,8 +239,7 @@ def main() -> int:
             results.append(json.loads(path.read_text()))
             print(*cell, {name: results[-1].get(name) for name in ("skipped", *METHODS[cell.part])}, flush=True)
     failed = failures(results)
-    print("\n".join(failed) or "all checks hold")
-    return 1 if failed else 0
+    return conclude(failed)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ setting is chosen on these tables. One file per cell in --out; those that are th
 
 from __future__ import annotations
 
-import argparse
 import json
 import platform
 import sys
@@ -31,7 +30,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from near_null import LIMIT, POOLED_LIMIT, WORLDS, exists, open_worlds
+from near_null import LIMIT, POOLED_LIMIT, WORLDS, conclude, exists, open_worlds, world_parser, world_pool
 from quick_gate import Found, check, draw, judge
 
 from rl_base.evaluation import interval
@@ -185,21 +184,15 @@ def run(cell: Cell, draws: int, pool: ProcessPoolExecutor) -> dict:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--data", type=Path, help="folder of the outcome packs")
-    source.add_argument("--packed", type=Path, help="file that near_null.py --pack wrote")
+    parser = world_parser(__doc__, OUT)
     parser.add_argument("--draws", type=int, default=2_000, help="near the null, per table and number of rows")
     parser.add_argument("--small-draws", type=int, default=1_000, help="of small gains, per table and number of rows")
     parser.add_argument("--rows", nargs="+", type=int, default=list(ROWS))
     parser.add_argument("--tables", nargs="+", help="default: all")
-    parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=OUT, help="folder of the results")
     arguments = parser.parse_args()
-    given = (arguments.data, arguments.packed)
-    open_worlds(*given)
+    open_worlds(arguments.data, arguments.packed)
     wanted, results = {"null": arguments.draws, "small": arguments.small_draws}, []
-    with ProcessPoolExecutor(arguments.processes, initializer=open_worlds, initargs=given) as pool:
+    with world_pool(arguments) as pool:
         for name, rows, kind in product(arguments.tables or list(WORLDS), arguments.rows, KINDS):
             cell = Cell(name, rows, kind)
             path = arguments.out / cell.path
@@ -209,8 +202,7 @@ def main() -> int:
             print(*cell, {key: value for key, value in results[-1].items() if key not in Cell._fields}, flush=True)
     told, failed = judge_cells([result for result in results if "skipped" not in result], wanted["null"])
     print(json.dumps(told, indent=1))
-    print("\n".join(failed) or "all checks hold")
-    return 1 if failed else 0
+    return conclude(failed)
 
 
 if __name__ == "__main__":

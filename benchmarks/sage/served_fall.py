@@ -22,7 +22,6 @@ table and number of rows in --out; those that are there are not computed again. 
 
 from __future__ import annotations
 
-import argparse
 import json
 import platform
 import sys
@@ -34,7 +33,7 @@ from typing import NamedTuple
 
 import numpy as np
 from gate import EPSILON, World, draw_pair
-from near_null import WORLDS, open_worlds
+from near_null import WORLDS, conclude, open_worlds, world_parser, world_pool
 from pools import FILES
 from quick_gate import Log, judge
 
@@ -222,27 +221,20 @@ def failures(result: dict) -> list[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--data", type=Path, help="folder of the outcome packs")
-    source.add_argument("--packed", type=Path, help="file that near_null.py --pack wrote")
+    parser = world_parser(__doc__, OUT)
     parser.add_argument("--runs", type=int, default=200, help="per table, number of rows and scenario")
     parser.add_argument("--tables", nargs="+", choices=FILES, default=list(FILES))
     parser.add_argument("--rows", nargs="+", type=int, default=list(SIZES))
-    parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=OUT, help="folder of the results")
     arguments = parser.parse_args()
     failed = []
-    given = (arguments.data, arguments.packed)
-    open_worlds(*given)
-    with ProcessPoolExecutor(arguments.processes, initializer=open_worlds, initargs=given) as pool:
+    open_worlds(arguments.data, arguments.packed)
+    with world_pool(arguments) as pool:
         for kind, rows in product(arguments.tables, arguments.rows):
             path = arguments.out / f"{kind}-{rows}.json"
             if not path.exists():
                 write_json(path, run_all(kind, rows, arguments.runs, pool))
             failed += failures(json.loads(path.read_text()))
-    print("\n".join(failed) or "all checks hold")
-    return 1 if failed else 0
+    return conclude(failed)
 
 
 if __name__ == "__main__":
