@@ -15,6 +15,7 @@ import numpy as np
 from sage.evidence.completeness import UNCHECKED, Completeness, HeaderError
 from sage.evidence.export_file import RoutingDataError, read_header, read_records, write_records
 from sage.evidence.held_calls import HeldCalls, is_seen
+from sage.evidence.judged_quality import weighted_mean
 from sage.evidence.reward import REWARD_V1, RewardWeights, composite_reward, measured_weights
 from sage.evidence.selection import EVERYTHING, Selection
 from sage.evidence.shadows import Shadows, none_if_nan, shadows_of
@@ -111,6 +112,15 @@ class RoutingData:
         """
         outcome = (self.quality, self.cost_usd, self.latency_s, self.retries, self.timed_out)
         return composite_reward(*outcome, self.measured(weights))
+
+    def drawn_mean(self, values: np.ndarray) -> float | None:
+        """Returns the mean of `values` [n] over rows that have one, each weighted with the decisions that it stands for.
+
+        That is one over the probability with which its outcome was drawn. None if all are NaN.
+        """
+        known = ~np.isnan(values)
+        rates = np.ones(len(self)) if self.sampling_rates is None else self.sampling_rates
+        return weighted_mean(values[known], 1 / rates[known]) if known.any() else None
 
     def select(self, rows: np.ndarray) -> RoutingData:
         """Returns the given rows (indices or a mask) in that order; the models stay the same."""

@@ -10,8 +10,8 @@ from datetime import datetime
 from pathlib import Path
 
 from sage.dollars import in_usd
-from sage.evidence.routing_data import RoutingData, RoutingDataError
-from sage.evidence.task_evidence import EvaluationError
+from sage.evidence.judged_quality import judged_quality, mean_quality
+from sage.evidence.routing_data import RoutingData
 from sage.log.decision_log import DecisionLog
 from sage.log.records import Decision, Outcome
 from sage.orchestrator.installed_policies import CASCADES, DECISIONS, InstalledPolicies, InstalledPolicy, Slot
@@ -36,8 +36,8 @@ class Figures:
 
     decisions: int = 0
     by_policy: int = 0  # that the policy itself made; the table made the others
-    outcomes: int = 0  # with a quality
-    quality: float | None = None
+    outcomes: int = 0  # with a quality or a time-out; those that were not drawn to be reported do not count
+    quality: float | None = None  # mean, a time-out counting as 0
     cost_usd: float | None = None  # mean of the decisions whose cost is known
     total_usd: float = 0.0
     synthetic: int = 0  # decisions of made-up requests
@@ -159,18 +159,18 @@ def figures(db: Path, installed: InstalledPolicy, policy: object, table: ModelsF
         for decision, outcome in log.rows(since=since - LOOK_BACK_S, unreadable=[]):
             if (decision.cascade is not None) == cascades:
                 (rows if decision.time >= since else older).append((decision, outcome))
-    qualities = [outcome.quality for _, outcome in rows if outcome is not None and outcome.quality is not None]
+    outcomes = sum(judged_quality(*row) is not None for row in rows)
     costs = [outcome.cost_usd for _, outcome in rows if outcome is not None and outcome.cost_usd is not None]
-    gain, no_gain = estimated(rows, len(qualities), policy, table)
-    whole = judged([*older, *rows[-MOST:]], policy, table) if len(qualities) >= FEWEST else ""
+    gain, no_gain = estimated(rows, outcomes, policy, table)
+    whole = judged([*older, *rows[-MOST:]], policy, table) if outcomes >= FEWEST else ""
     trend = None if isinstance(whole, str) else whole.trend
     return Figures(
         decisions=len(rows),
         by_policy=sum(
             (row.policy, row.policy_version) == (installed.policy, installed.policy_version) for row, _ in rows
         ),
-        outcomes=len(qualities),
-        quality=sum(qualities) / len(qualities) if qualities else None,
+        outcomes=outcomes,
+        quality=mean_quality(rows),
         cost_usd=sum(costs) / len(costs) if costs else None,
         total_usd=sum(costs),
         synthetic=sum(row.data_source == "synthetic" for row, _ in rows),
@@ -206,7 +206,7 @@ def judged(
         data = RoutingData.from_records(rows, where="the log", gaps=True)
         floor = table.guard.confidence_floor
         return evaluate_offline(data, policy, static=static_of(table), objective=table.objective, floor=floor)
-    except (EvaluationError, RoutingDataError) as error:
+    except ValueError as error:  # rows that cannot judge it: no task, costs of some rows alone, another pool
         return str(error)
 
 

@@ -159,7 +159,7 @@ def evaluate_offline(
         floor=floor,
         acting_share=float(acting.mean()),
         differing_share=float((raw_choice(rows, policy) != incumbent.probabilities.argmax(axis=1)).mean()),
-        mean_logged_reward=float(rows.reward(objective.weights)[observed].mean()),
+        mean_logged_reward=rows.drawn_mean(np.where(observed, rows.reward(objective.weights), np.nan)),
         shadow_rows=0 if log.beside_actions is None else int((log.beside_actions >= 0).sum()) - unseen(log),
         shadow_usd=None if rows.shadows is None else float(np.nansum(rows.shadows.cost_usd)),
         method=method if plan is None else PLANNED,

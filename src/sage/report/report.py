@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from sage.evidence.export_dataset import STRONGEST_FIRST, shadow_alone
+from sage.evidence.judged_quality import drawn_weight, judged_quality, weighted_mean
 from sage.evidence.logged_rewards import bandit_log
 from sage.evidence.objective import QUALITY
 from sage.evidence.quality_and_cost import estimate_both
@@ -37,6 +38,7 @@ class Group:
 
     decisions: int = 0
     quality: list[float] = field(default_factory=list)
+    weight: list[float] = field(default_factory=list)  # of each quality: the decisions that it stands for
     cost_usd: list[float] = field(default_factory=list)
     latency_s: list[float] = field(default_factory=list)
 
@@ -44,13 +46,10 @@ class Group:
         self.decisions += 1
         if outcome is None:
             return
-        quality = 0.0 if outcome.timed_out else outcome.quality
-        quality = quality if decision.outcome_wanted else None
-        for values, value in (
-            (self.quality, quality),
-            (self.cost_usd, outcome.cost_usd),
-            (self.latency_s, outcome.latency_s),
-        ):
+        if (quality := judged_quality(decision, outcome)) is not None:
+            self.quality.append(quality)
+            self.weight.append(drawn_weight(decision))
+        for values, value in ((self.cost_usd, outcome.cost_usd), (self.latency_s, outcome.latency_s)):
             if value is not None:
                 values.append(value)
 
@@ -58,7 +57,7 @@ class Group:
         return {
             "decisions": self.decisions,
             "outcomes": len(self.quality),
-            "quality": mean(self.quality),
+            "quality": weighted_mean(self.quality, self.weight) if self.quality else None,
             "cost_usd": mean(self.cost_usd),
             "total_cost_usd": float(np.sum(self.cost_usd)) if self.cost_usd else None,
             "latency_s": mean(self.latency_s),
@@ -180,7 +179,6 @@ def compare_with_models(data: RoutingData, against: str | None = None) -> dict:
             continue
         parts = estimate_both(data, data.propensity, always(data, model), level=level, method=ONE_LOOK)
         judged[model] = {"could_answer": float(support.mean()), **asdict(parts)}
-    known = data.cost_usd[~np.isnan(data.cost_usd)].tolist()
     return {
         "rows": len(data),
         "tasks": len(np.unique(data.contexts.task_id)),
@@ -188,8 +186,8 @@ def compare_with_models(data: RoutingData, against: str | None = None) -> dict:
         "level": LEVEL,
         "models": judged,
         "not_judged": not_judged,
-        "quality": mean(np.where(data.timed_out, 0.0, data.quality)[data.observed].tolist()),
-        "cost_usd": mean(known),
+        "quality": data.drawn_mean(np.where(data.timed_out, 0.0, data.quality)),
+        "cost_usd": data.drawn_mean(data.cost_usd),
     }
 
 

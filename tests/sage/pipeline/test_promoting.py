@@ -183,6 +183,35 @@ def test_status_counts_what_was_decided_since(folder: Folder) -> None:
     json.dumps(sage.status(db=folder.db, models=folder.models, environment=NOTHING).to_json())
 
 
+def test_status_ignores_outcomes_that_were_not_drawn_and_counts_time_outs(folder: Folder) -> None:
+    """What the proxy sees of other decisions is mostly errors, so that a mean over all reports is far too low."""
+    folder.models.write_text(TABLE + "outcomes: {sample: 0.3}\n")
+    with Router.open(folder.db, models=folder.models, environment=NOTHING) as router:
+        folder.promote(folder.a)
+        router.look_again(NOTHING)
+        made = [router.route(role="coder", category="x", task_id=str(number)) for number in range(120)]
+        wanted = [one for one in made if one.outcome_wanted]
+        for one in made:
+            router.outcome(one.id, quality=float(one.outcome_wanted))
+        late = next(one for one in iter(lambda: router.route(role="coder", category="x"), None) if one.outcome_wanted)
+        router.outcome(late.id, timed_out=True)
+    live = folder.status().live
+    assert live is not None
+    assert 10 < len(wanted) < 70
+    assert (live.outcomes, live.quality) == (len(wanted) + 1, pytest.approx(len(wanted) / (len(wanted) + 1)))
+
+
+def test_status_says_why_the_rows_since_have_no_gain(folder: Folder) -> None:
+    folder.promote(folder.a)
+    folder.router.look_again(NOTHING)
+    for number in range(60):
+        made = folder.router.route(role="coder", category="x", task_id=str(number))
+        folder.router.outcome(made.id, quality=1.0, cost_usd=0.01 if number else None)
+    live = folder.status().live
+    assert live is not None
+    assert "cost is missing in 1 of 60 rows" in live.no_gain
+
+
 @pytest.mark.parametrize("quality", [1.0, 0.4])
 def test_status_doctor_and_report_compare_with_the_time_before(
     folder: Folder, quality: float, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture

@@ -50,6 +50,22 @@ def test_quality_and_cost_are_those_of_the_model_that_answered(tmp_path, log):
     assert found["savings"]["rows"] == 3
 
 
+def test_a_drawn_outcome_counts_for_all_decisions_that_it_stands_for(tmp_path, log):
+    """30 decisions are all judged, 1.0 each; then a fifth of 60 is drawn, 0.5 each. What is not drawn is an error, 0."""
+    log.append_many([decision(f"all-{i}", "cheap") for i in range(30)])
+    drawn = [decision(f"some-{i}", "cheap", outcome_probability=0.2) for i in range(60)]
+    log.append_many(drawn)
+    wanted = sum(made.outcome_wanted for made in drawn)
+    log.add_outcomes([outcome(f"all-{i}", quality=1.0) for i in range(30)])
+    log.add_outcomes([outcome(made.id, quality=0.5 if made.outcome_wanted else 0.0) for made in drawn])
+    found = summarize(str(tmp_path / "sage.db"))
+    mean = (30 * 1.0 + 5 * wanted * 0.5) / (30 + 5 * wanted)
+    assert 5 < wanted < 20
+    assert found["total"]["outcomes"] == 30 + wanted
+    assert found["total"]["quality"] == pytest.approx(mean)
+    assert found["savings"]["quality"] == pytest.approx(mean)
+
+
 def test_sums_by_hand(tmp_path, log):
     log.append_many(
         [decision(f"d{i}", "cheap" if i < 3 else "dear", role="coder" if i else "planner") for i in range(5)]
