@@ -134,7 +134,8 @@ def evaluate_offline(
     policies = (candidate, incumbent.probabilities)
     report, worst = compare(log, *policies, **how, predictions=predictions, level=level, method=width)
     filled = fill_missing(log, ~observed, predictions)
-    power = power_of(filled, *policies, predictions, report, method=width, plan=plan)
+    limit = 0.0 - objective.margin
+    power = power_of(filled, *policies, predictions, report, method=width, plan=plan, worst=worst, limit=limit)
     errors = errors_of(filled, *policies, predictions, report)
     if plan is not None:
         report, worst = replace(report, interval=planned(report.interval)), planned(worst)

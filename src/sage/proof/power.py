@@ -23,10 +23,12 @@ GAIN = 0.01  # one point, for which an evaluation states its power
 class Power:
     """The chance that a policy with this gain is promoted, from the log's rows and if every outcome were known."""
 
-    gain: float
+    gain: float  # over the limit, where an objective has one
     rows: int  # of the look that it is about: the last one, where looks are planned
     now: float
     full: float  # with the outcomes of both policies' models in every row
+    lost: float = 0.0  # of the gain, to outcomes and rows that are missing, at their worst
+    limit: float = 0.0  # that the gain must be above: below zero for a margin of quality
 
     @property
     def share(self) -> float:
@@ -34,9 +36,13 @@ class Power:
         return self.now / self.full
 
     def __str__(self) -> str:
+        what = f"a gain of {self.gain:g}"
+        if self.limit:
+            what = f"a quality {self.gain + self.limit:+g} from the static table's, {self.gain:g} above the limit,"
+        lost = f"; what is missing, at its worst, takes {self.lost:.4f} of the gain" if self.lost else ""
         return (
-            f"power for a gain of {self.gain:g} at {self.rows:,} rows: {self.now:.2f}, which is {self.share:.0%} of what all models' "
-            f"outcomes of these rows would allow ({self.full:.2f})"
+            f"power for {what} at {self.rows:,} rows: {self.now:.2f}, which is {self.share:.0%} of what all models' "
+            f"outcomes of these rows would allow ({self.full:.2f}){lost}"
         )
 
 
@@ -62,25 +68,30 @@ def power_of(
     *,
     method: Method,
     plan: LookPlan | None = None,
+    worst: Interval | None = None,
+    limit: float = 0.0,
 ) -> Power | None:
-    """Returns the power for a gain of one point; None where the report refuses, or its estimate has no error.
+    """Returns the power for a gain of one point over `limit`; None where the report refuses, or its estimate has no error.
 
-    All arrays are [n, models]: the probabilities of both policies, and predicted rewards. Where looks are planned, it is
-    that at the last one, with as many rows for a task as now.
+    All arrays are [n, models]: the probabilities of both policies, and predicted rewards. `worst` is the interval for
+    whatever missing outcomes were, None if nothing is missing: its low end decides. Where looks are planned, the power
+    is that at the last one, with as many rows for a task as now, and the same share of them missing.
     """
     errors = errors_of(log, candidate, incumbent, predictions, report)
     if errors is None:
         return None
     error, full = errors
     rows = len(log.actions)
+    lost = 0.0 if worst is None or report.interval is None else max(report.interval.low - worst.low, 0.0)
+    sides = ((GAIN - lost, error), (GAIN, full or error))
     if plan is None:
-        now, known = (chance(GAIN, one, method) for one in (error, full or error))
-        return Power(gain=GAIN, rows=rows, now=now, full=known)
+        now, known = (chance(gain, one, method) for gain, one in sides)
+        return Power(gain=GAIN, rows=rows, now=now, full=known, lost=lost, limit=limit)
     last = max(rows, plan.final_rows)
     normal, boundary = NormalDist(), plan.last_boundary(rows, (1 - LEVEL) / 2)
     shrunk = math.sqrt(rows / last)
-    now, known = (normal.cdf(GAIN / (one * shrunk) - boundary) for one in (error, full or error))
-    return Power(gain=GAIN, rows=last, now=now, full=known)
+    now, known = (normal.cdf(gain / (one * shrunk) - boundary) for gain, one in sides)
+    return Power(gain=GAIN, rows=last, now=now, full=known, lost=lost, limit=limit)
 
 
 def errors_of(

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -43,6 +44,29 @@ def test_power_is_that_of_the_errors_with_and_without_draws(judged):
     assert found.full == pytest.approx(chance(0.01, full), abs=0.05)
     assert str(found).startswith(
         f"power for a gain of 0.01 at 40,000 rows: {found.now:.2f}, which is {found.share:.0%} of"
+    )
+
+
+def test_what_is_missing_takes_its_part_of_the_gain(judged):
+    """The gate asks for the low end of the worst case: 6 thousandths below the other, so that 4 of the 10 are left."""
+    low = judged[4].interval.low
+    worst = replace(judged[4].interval, low=low - 0.006)
+    found, whole = power_of(*judged, method=ONE_LOOK, worst=worst), power_of(*judged, method=ONE_LOOK)
+    error = next(row.standard_error for row in judged[4].rows if row.estimator == "doubly robust")
+    assert found is not None
+    assert whole is not None
+    assert found.now == pytest.approx(chance(0.004, error))
+    assert found.full == whole.full
+    assert str(found).endswith("what is missing, at its worst, takes 0.0060 of the gain")
+    planned = power_of(*judged, method=ONE_LOOK, worst=worst, plan=LookPlan(final_rows=4 * ROWS))
+    assert planned is not None
+    assert planned.now == pytest.approx(chance(0.004, error / 2), abs=0.001)
+
+
+def test_power_under_a_margin_says_what_quality_it_is_about(judged):
+    found = power_of(*judged, method=ONE_LOOK, limit=-0.03)
+    assert str(found).startswith(
+        "power for a quality -0.02 from the static table's, 0.01 above the limit, at 40,000 rows"
     )
 
 
