@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from rl_training.core.noise import Asked, given, noted
 from rl_training.core.optimizer import Optimizer
+from rl_training.core.vmap import vmap
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 Slot = tuple[dict[str, Any], str]  # of a module's parameters, buffers or attributes, and a name in it
@@ -33,7 +34,7 @@ class Members:
 
         `arguments` are trees of tensors [member, ...]. The function must not change what the module holds.
         """
-        return torch.vmap(lambda tensors, mine: self.one(function, tensors, mine))(self.tensors, arguments)
+        return vmap(self.number, partial(self.one, function), self.tensors, arguments)
 
     def loss(self, name: str, function: Callable, batch: Any) -> Any:
         """Returns `each` of a loss for batches [member, ...], with the random numbers that it asks for from `draw`.
