@@ -118,6 +118,15 @@ class ExportHeader:
             raise HeaderError(f"it cannot be read ({error}): export the file again") from error
         return header
 
+    @classmethod
+    def lost(cls, numbers: Collection[int | None]) -> Self | None:
+        """Returns the header of rows that came without one: no number up to the last row's has a reason not to be there.
+
+        None for rows that no log numbered.
+        """
+        known = [number for number in numbers if number is not None]
+        return cls(last=max(known)) if known and len(known) == len(numbers) else None
+
     @property
     def named(self) -> np.ndarray:
         """Returns bool [last + 1]: the numbers that have a reason not to be there."""

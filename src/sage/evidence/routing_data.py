@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sage.evidence.completeness import UNCHECKED, Completeness, HeaderError
+from sage.evidence.completeness import UNCHECKED, Completeness, ExportHeader, HeaderError
 from sage.evidence.export_file import RoutingDataError, read_header, read_records, write_records
 from sage.evidence.held_calls import HeldCalls, is_seen
 from sage.evidence.judged_quality import weighted_mean
@@ -179,6 +179,7 @@ class RoutingData:
 
         header = read_header(path)
         data = cls.from_records(selection.rows(counted(), dropped), where=where, gaps=gaps)
+        header = ExportHeader.lost(numbers) if header is None else header
         if header is None:
             return data
         try:

@@ -140,6 +140,9 @@ def evaluate_offline(
     if plan is not None:
         report, worst = replace(report, interval=planned(report.interval)), planned(worst)
 
+    mean_logged = rows.drawn_mean(np.where(observed, rows.reward(objective.weights), np.nan))
+    assert mean_logged is not None
+
     def gain_of(some: np.ndarray) -> PointEstimate:
         return estimate_rows(rows.select(some), candidate[some], incumbent.probabilities[some], objective, seed)
 
@@ -160,7 +163,7 @@ def evaluate_offline(
         floor=floor,
         acting_share=float(acting.mean()),
         differing_share=float((raw_choice(rows, policy) != incumbent.probabilities.argmax(axis=1)).mean()),
-        mean_logged_reward=rows.drawn_mean(np.where(observed, rows.reward(objective.weights), np.nan)),
+        mean_logged_reward=mean_logged,
         shadow_rows=0 if log.beside_actions is None else int((log.beside_actions >= 0).sum()) - unseen(log),
         shadow_usd=None if rows.shadows is None else float(np.nansum(rows.shadows.cost_usd)),
         method=method if plan is None else PLANNED,

@@ -94,7 +94,12 @@ def test_rows_that_somebody_deleted_are_seen_wherever_they_were(log: DecisionLog
     path.write_text("\n".join([header, *lines[1:]]) + "\n")
     assert RoutingData.read(path).completeness.gone == 4
     assert "of the log's 12 decisions 4 are not here" in str(RoutingData.read(path).completeness)
-    path.write_text("\n".join(lines) + "\n")
+    path.write_text(
+        "\n".join(lines[:-1]) + "\n"
+    )  # without the header, up to number 10: no step, held call or tenant is named
+    assert [json.loads(line)["number"] for line in lines] == [1, 2, 5, 6, 10, 11]
+    assert RoutingData.read(path).completeness == Completeness(checked=True, numbers=10, gone=5)
+    path.write_text("".join(json.dumps(json.loads(line) | {"number": None}) + "\n" for line in lines))
     assert not RoutingData.read(path).completeness.checked
     for reason, limits in {BEFORE: {"since": 1010.5}, AFTER: {"until": 1001.5}}.items():
         export(log, path, **limits)  # what was deleted beyond the time does not matter, where the rows beside it tell
