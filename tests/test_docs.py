@@ -156,7 +156,7 @@ def parsers(parser: argparse.ArgumentParser, path: str) -> Iterator[tuple[str, a
             yield from parsers(sub, f"{path} {name}".strip())
 
 
-def test_the_cli_page_names_every_command_and_flag_and_no_other() -> None:
+def test_the_cli_page_names_every_command_flag_and_choice_and_no_other_flag() -> None:
     text = (ROOT / "docs/cli.md").read_text()
     sections = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE))
     flags: dict[str, set[str]] = {}
@@ -164,6 +164,8 @@ def test_the_cli_page_names_every_command_and_flag_and_no_other() -> None:
         assert f"rl-training {command}" in text
         found = {flag for action in parser._actions for flag in action.option_strings if flag.startswith("--")}
         flags.setdefault(command.split()[0], set()).update(found - {"--help"})
+        choices = {choice for action in parser._actions for choice in action.choices or ()}
+        assert {choice for choice in choices if f"`{choice}`" not in sections[command.split()[0]]} == set(), command
     for section, wanted in flags.items():
         assert set(re.findall(r"^\| `(--[a-z-]+)", sections[section], re.MULTILINE)) == wanted, section
 
