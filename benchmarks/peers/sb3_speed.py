@@ -12,10 +12,10 @@ from stable_baselines3.common.vec_env import VecEnv, VecFrameStack
 KINDS = {kind.__name__: kind for kind in (PPO, DQN, SAC, TD3, TQC, CrossQ, RecurrentPPO)}
 
 
-def make_env(name: str, n_envs: int, device: str) -> VecEnv:
+def make_env(name: str, n_envs: int, vector_env: str | None) -> VecEnv:
     if not name.startswith("ALE/"):
         return make_vec_env(name, n_envs=n_envs, seed=0)
-    if device == "cuda":  # that machine has no OpenCV
+    if vector_env == "ale":
         from sb3_atari import SB3AtariVecEnv
 
         return SB3AtariVecEnv(name, n_envs)
@@ -29,9 +29,9 @@ def make_env(name: str, n_envs: int, device: str) -> VecEnv:
 
 def build(work: dict) -> Learn:
     torch.set_num_threads(work["threads"])
-    env = make_env(work["env"], work["n_envs"], work["device"])
+    env = make_env(work["env"], work["n_envs"], work.get("vector_env"))
     network = {key: work[key] for key in ("net_arch", "lstm_hidden_size") if key in work}
-    other = {"algorithm", "env", "n_envs", "threads", "critic_net_arch", *network}
+    other = {"algorithm", "env", "n_envs", "threads", "critic_net_arch", "vector_env", *network}
     settings = {key: value for key, value in work.items() if key not in other}
     if "train_freq" in settings:  # steps of all environments together, which ours counts one by one
         settings["train_freq"] //= work["n_envs"]

@@ -98,7 +98,7 @@ def python_or_reason(name: str, given: Mapping[str, Path], say: Callable[[str], 
 
 
 def build_ours(work: dict) -> Agent:
-    other = ("algorithm", "env", "data", "whole")
+    other = ("algorithm", "env", "data", "whole", "vector_env")
     settings = {"compile": True} | {key: value for key, value in work.items() if key not in other}
     settings |= {"dataset": synthetic(work["data"])} if "data" in work else {}
     return getattr(api, work["algorithm"])(work.get("env"), seed=0, **settings)

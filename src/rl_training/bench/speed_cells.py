@@ -66,8 +66,10 @@ DQN_PONG = {"algorithm": "DQN", **PONG, "n_envs": 1, "buffer_size": 10_000, "lea
 # pgx's example with shorter rollouts.
 MINATAR_GPU = {"algorithm": "PPO", "env": "MinAtar/Breakout-v1", "n_envs": 4_096, "n_steps": 32, "device": "cuda"}
 MINATAR_GPU |= {"batch_size": 4_096, "n_epochs": 3, "encoder": "small"}
-PPO_PONG_GPU = PPO_PONG | {"n_envs": 64, "batch_size": 2_048, "device": "cuda"}
-DQN_PONG_GPU = DQN_PONG | {"n_envs": 8, "train_freq": 8, "gradient_steps": 2, "device": "cuda"}
+# On a GPU all libraries step ale-py's vector environment: Stable-Baselines3's wrappers would be slower and need OpenCV.
+ON_GPU = {"device": "cuda", "vector_env": "ale"}
+PPO_PONG_GPU = PPO_PONG | {"n_envs": 64, "batch_size": 2_048, **ON_GPU}
+DQN_PONG_GPU = DQN_PONG | {"n_envs": 8, "train_freq": 8, "gradient_steps": 2, **ON_GPU}
 DQN_PROTOCOL = {"kwargs": {"protocol": "dqn"}}
 TAXI = {"algorithm": "DQN", "env": "Taxi-v4", "n_envs": 1}  # 500 inputs: which of so many states it is
 
