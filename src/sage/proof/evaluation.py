@@ -66,6 +66,7 @@ class OfflineEvaluation:
     completeness: Completeness = UNCHECKED  # what the log lacks
     wanted_share: float = 1.0  # of outcomes that were drawn to be reported: others count nowhere
     plan: LookPlan | None = None  # of the looks, where they are planned
+    first_row: str = ""  # id of the first judged decision: the same at every planned look
     power: Power | None = None
     next_tasks: Interval | None = None  # of the mean gain over as many other tasks like these
     trend: Trend | None = None  # None where older or newer rows have too few outcomes of the policy's models
@@ -176,6 +177,7 @@ def evaluate_offline(
         completeness=rows.completeness,
         wanted_share=1.0 if rows.sampled is None else float(rows.sampled.mean()),
         plan=plan,
+        first_row=str(rows.decision_id[0]),
         power=power,
         next_tasks=None
         if errors is None or report.value is None or report.interval is None

@@ -29,6 +29,7 @@ COUNT = "SELECT count(*) FROM looks WHERE policy = ? AND policy_version = ?"
 PLAN = "SELECT final_rows, terms FROM look_plans WHERE policy = ? AND policy_version = ?"
 ADD_PLAN = "INSERT INTO look_plans (policy, policy_version, time, final_rows, terms) VALUES (?, ?, ?, ?, ?)"
 PLANNED_LOOKS = "SELECT question, rows FROM looks WHERE policy = ? AND policy_version = ? AND method = ? ORDER BY seq"
+WHOLE = " about the whole log, with all the rows of the looks before"
 Name = tuple[str, str]  # of a policy, and its version
 
 
@@ -57,7 +58,7 @@ def enter_plan(connection: sqlite3.Connection, found: OfflineEvaluation) -> None
             raise LookPlanError(f"the looks at {' '.join(name)} are planned, final_rows={planned[0]:,}: judge it again")
         return
     terms = {"incumbent": found.incumbent_version, "floor": found.floor, "seed": found.seed}
-    terms |= {"objective": found.objective.name, "selection": found.plan.selection}
+    terms |= {"objective": found.objective.name, "selection": found.plan.selection, "first row": found.first_row}
     if planned is None:
         connection.execute(ADD_PLAN, (*name, time.time(), found.plan.final_rows, json.dumps(terms)))
         return
@@ -65,7 +66,7 @@ def enter_plan(connection: sqlite3.Connection, found: OfflineEvaluation) -> None
         if terms[term] != value:
             raise LookPlanError(
                 f"{term}={terms[term]!r} is not what the looks at {' '.join(name)} were planned with ({value!r}): ask the same "
-                "question at every look, or train the policy again"
+                f"question at every look{WHOLE if term == 'first row' else ''}, or train the policy again"
             )
     if found.plan.earlier != earlier_rows(connection, name, found.data_sha256):
         raise LookPlanError(f"another look at {' '.join(name)} was taken at the same time: judge it again")

@@ -41,6 +41,17 @@ def test_all_looks_together_err_as_often_as_one():
     assert crossed.mean() == pytest.approx(0.025, abs=0.001)  # four standard errors
 
 
+@pytest.mark.parametrize(("looks", "later_rows_tell", "together"), [(20, 3, 0.030), (20, 20, 0.035), (5, None, 0.0356)])
+def test_how_much_looks_err_that_are_not_as_planned(looks, later_rows_tell, together):
+    """Rows of the second half tell more than those of the first, or each look has rows of its own (None)."""
+    fractions = np.array(equal_looks(looks))
+    values = np.random.default_rng(0).normal(size=(100_000, looks))
+    if later_rows_tell is not None:
+        told = np.where(fractions <= 0.5, fractions, 0.5 + later_rows_tell * (fractions - 0.5))
+        values = (values * np.sqrt(np.diff(told, prepend=0))).cumsum(axis=1) / np.sqrt(told)
+    assert (values > spending_boundaries(fractions)).any(axis=1).mean() == pytest.approx(together, abs=0.002)
+
+
 def test_a_look_that_adds_nothing_cannot_reject_and_costs_nothing():
     plain, again = spending_boundaries([0.5, 1.0]), spending_boundaries([0.5, 0.5004, 1.0])
     assert again == pytest.approx((plain[0], LARGEST, plain[1]))

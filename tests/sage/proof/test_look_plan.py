@@ -72,6 +72,10 @@ def test_the_ledger_fixes_the_plan_at_the_first_look(judged, tmp_path):
     second = judged(1_000, plan)
     with pytest.raises(LookPlanError, match=r"floor=0.9 is not what the looks at .* were planned with \(0.5\)"):
         enter_look(db, replace(second, floor=0.9))
+    with pytest.raises(
+        LookPlanError, match=r"first row='late' is not what .* whole log, with all the rows of the looks before"
+    ):
+        enter_look(db, replace(second, first_row="late"))
     with pytest.raises(LookPlanError, match="are planned, final_rows=2,000"):
         enter_look(db, replace(second, plan=None))
     assert enter_look(db, second) == 2
