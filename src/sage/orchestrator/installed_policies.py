@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +20,7 @@ from sage.process_lock import ProcessLock
 from sage.proof.gate_record import GateRecord
 
 DECISIONS, CASCADES = "decisions", "cascades"  # of what a policy may be
+WITHOUT = {DECISIONS: "the static table decides", CASCADES: "the ladders decide"}  # where no policy is promoted
 FORMAT = 1
 MOST_EVENTS = 100
 PATIENCE_S = 10.0
@@ -104,12 +105,15 @@ class InstalledPolicies:
 
     def roll_back(self, name: str, *, to_table: bool) -> Slot:
         """Lets the policy serve that served before the present one; the static table if there is none or `to_table`."""
+        nothing = InstalledPoliciesError(
+            f"no promoted policy serves for {name}, so there is nothing to roll back: {WITHOUT[name]}"
+        )
+        if not self.folder.is_dir():
+            raise nothing
         with self.changing() as values:
             before = parsed(self.file, values.get(name, {}))
             if before.serving is None:
-                raise InstalledPoliciesError(
-                    f"no promoted policy serves for {name}, so there is nothing to roll back: the static table decides"
-                )
+                raise nothing
             former = () if to_table else before.former
             serving = replace(former[-1], since=now()) if former else None
             slot = Slot(serving, former[:-1])
@@ -125,10 +129,17 @@ class InstalledPolicies:
     @contextmanager
     def changing(self) -> Iterator[dict]:
         """Yields what the file holds, while no other process can change it."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(exist_ok=True)
         lock = ProcessLock(self.folder / "lock")
         lock.open()
-        with closing(lock), lock.taken(PATIENCE_S):
+        with closing(lock), ExitStack() as held:
+            try:
+                held.enter_context(lock.taken(PATIENCE_S))
+            except TimeoutError as error:
+                raise InstalledPoliciesError(
+                    f"another process has held {lock.path} for {PATIENCE_S:g} s, and nothing was changed: wait for its "
+                    "promotion or rollback to end, or end that process"
+                ) from error
             yield self.values()
 
 

@@ -11,6 +11,7 @@ from sage.files import read_text, sha256_of
 from sage.orchestrator.installed_policies import (
     CASCADES,
     DECISIONS,
+    WITHOUT,
     InstalledPolicies,
     InstalledPolicy,
     now,
@@ -23,6 +24,7 @@ from sage.policies.checkpoint import load_any
 from sage.proof.gate_record import GateRecord, GateRecordError, records_of
 from sage.settings import Settings
 
+NO_LOG = "{}: there is no such log: give the one that the server writes with --db"
 ENVIRONMENT_DECIDES = "SAGE_RL_POLICY is set, so the environment says what serves: unset it to follow promotions"
 
 
@@ -70,8 +72,8 @@ class Rollback:
         return {"of": self.of, "serving": serving, "note": self.note}
 
     def __str__(self) -> str:
-        serves = "the static table decides" if self.serving is None else f"{self.serving.name} serves again"
-        text = f"rolled back: {serves} for {self.of} from now on; running servers follow within a second"
+        serves = WITHOUT[self.of] if self.serving is None else f"{self.serving.name} serves {self.of} again"
+        text = f"rolled back: {serves} from now on; running servers follow within a second"
         return text + (f"\n  note: {self.note}" if self.note else "")
 
 
@@ -100,7 +102,7 @@ def promote(
     """
     checkpoint, db, table = Path(checkpoint), Path(db), ModelsFile.read(models)
     if not db.is_file():
-        raise PromotionError(f"{db}: there is no such log: give the one that the server writes with --db")
+        raise PromotionError(NO_LOG.format(db))
     policy = load_any(checkpoint)
     sha256 = sha256_of(checkpoint)
     found = proof_of(checkpoint, sha256, None if proof is None else Path(proof))
@@ -159,7 +161,10 @@ def rollback(
     """
     if of not in (DECISIONS, CASCADES):
         raise PromotionError(f"of={of!r} must be {DECISIONS} or {CASCADES}")
-    slot = InstalledPolicies(Path(db)).roll_back(of, to_table=to_table)
+    policies = InstalledPolicies(Path(db))
+    if not Path(db).is_file() and not policies.folder.is_dir():
+        raise PromotionError(NO_LOG.format(db))
+    slot = policies.roll_back(of, to_table=to_table)
     return Rollback(of=of, serving=slot.serving, note=ENVIRONMENT_DECIDES if Settings.read(environment).decides else "")
 
 
@@ -174,6 +179,8 @@ class Proof:
 def proof_of(checkpoint: Path, sha256: str, given: Path | None) -> Proof:
     """Returns the verdict on this very file: that of the gate record, else that of the proof; PromotionError if neither is."""
     beside = checkpoint.with_name(checkpoint.name + PROOF)
+    if given is not None and not given.is_file():
+        raise PromotionError(f"{given}: there is no such proof: make it with `sage prove {checkpoint} --out {given}`")
     wanted = given or beside
     written = read_proof(wanted) if wanted.is_file() or given is not None else None
     if written is not None and written.record.checkpoint_sha256 != sha256:
