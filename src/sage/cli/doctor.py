@@ -23,7 +23,7 @@ from sage.orchestrator.installed_policies import DECISIONS
 from sage.orchestrator.model_router import Router
 from sage.orchestrator.models_file import GuardLimits, ModelsFile
 from sage.orchestrator.promotion import cascade_kind, served_policy, single_decision_kind
-from sage.pipeline.status import lines_of, status
+from sage.pipeline.status import details_of, status
 from sage.verifiers.sandboxed import SandboxTests
 from sage.verifiers.source import SourceCheck, found
 
@@ -150,12 +150,13 @@ def check_policy(path: Path, db: Path) -> tuple[str, str]:
 
 def check_served(path: Path, db: Path) -> tuple[str, str]:
     """Compares what a promoted policy has done since with its proof."""
-    if not (path.exists() and db.exists()):
-        return "--", "no table or no log, so nothing has been served"
+    for place in (path, db):
+        if not place.exists():
+            return "--", f"there is no {place}, so nothing has been served"
     slot = status(db=db, models=path).slots[DECISIONS]
-    if slot.live is None:
-        return "--", "no policy has been promoted"
-    return ("BAD" if slot.worse else "ok"), "; ".join(line.strip() for line in lines_of(slot.serves, slot)[2:-1])
+    if slot.proof is None:
+        return "--", "no policy is promoted"
+    return ("BAD" if slot.worse else "ok"), "; ".join(details_of(slot))
 
 
 def check_cascades(path: Path, db: Path) -> tuple[str, str]:

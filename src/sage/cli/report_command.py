@@ -38,4 +38,4 @@ def served_lines(arguments: argparse.Namespace) -> list[str]:
     from sage.pipeline.status import lines_of, status
 
     slots = status(db=arguments.db, models=arguments.models).slots
-    return [line for name, slot in slots.items() if slot.live is not None for line in lines_of(name, slot)]
+    return [line for name, slot in slots.items() if slot.proof is not None for line in lines_of(name, slot)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
-from datetime import datetime
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from sage.dollars import in_usd
@@ -16,26 +16,32 @@ from sage.log.decision_log import DecisionLog
 from sage.log.records import Decision, Outcome
 from sage.orchestrator.installed_policies import CASCADES, DECISIONS, InstalledPolicies, InstalledPolicy, Slot
 from sage.orchestrator.models_file import ModelsFile
-from sage.orchestrator.promotion import Served, cascade_kind, served_policy, single_decision_kind
+from sage.orchestrator.promotion import PolicyKind, Served, cascade_kind, served_policy, single_decision_kind
 from sage.pipeline.choices import DATABASE, MODELS_FILE
 from sage.pipeline.inputs import static_of
+from sage.policies.cascades.cascade_policy import CascadePolicy
 from sage.policies.learned_policy import LearnedPolicy
+from sage.policies.policy import RoutingPolicy
 from sage.proof.evaluation import OfflineEvaluation, evaluate_offline
+from sage.proof.gate_record import GateRecordError, records_of
 from sage.settings import Settings
 
 FEWEST = 50  # outcomes: with fewer, nothing is said about the gain since
 MOST = 20_000  # latest rows that a gain is estimated from, and as many from before the promotion for a trend
-LOOK_BACK_S = 90 * 86_400  # before the promotion
+LOOK_BACK = timedelta(days=90)  # before the promotion
+LATELY_DAYS = 7  # that are counted where nothing says since when the present choice is made
 SYNTHETIC = "SYNTHETIC rows: no evidence"
+Rows = Sequence[tuple[Decision, Outcome | None]]
+Policy = RoutingPolicy | CascadePolicy
 ADVICE = "; consider `sage rollback`"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """Counts and means of the decisions since the policy serves."""
+    """Counts and means of the decisions since the policy or the table serves."""
 
     decisions: int = 0
-    by_policy: int = 0  # that the policy itself made; the table made the others
+    by_policy: int | None = 0  # that the policy itself made; the table made the others. None: no policy serves
     outcomes: int = 0  # with a quality or a time-out; those that were not drawn to be reported do not count
     quality: float | None = None  # mean, a time-out counting as 0
     cost_usd: float | None = None  # mean of the decisions whose cost is known
@@ -57,14 +63,12 @@ class SlotStatus:
     note: str = ""  # a problem, or a remark on what serves
     proof: dict | None = None  # of the promoted policy
     before: str = ""  # what `sage rollback` would let serve
-    live: Figures | None = None
+    live: Figures = Figures()
 
     @property
     def worse(self) -> bool:
         """Returns True if the policy does worse than its proof said, by more than chance explains."""
         proved = (self.proof or {}).get("gain")
-        if self.live is None:
-            return False
         below = bool(proved and self.live.gain and self.live.gain["high"] < proved["low"])
         return self.live.fell or below
 
@@ -94,51 +98,81 @@ def status(
 ) -> Status:
     """Returns what serves a log now, as a router that starts in this environment would decide it.
 
-    For a promoted policy it also counts the decisions since, and compares the gain over the static table, estimated
-    from them, with that of the proof. It counts no look and proves nothing.
+    It also counts the decisions since the last promotion or rollback, or those of the last 7 days. For a promoted policy it
+    compares the gain over the static table, estimated from them, with that of the proof. It counts no look and proves
+    nothing.
     """
     db, table = Path(db), ModelsFile.read(models)
-    single = single_decision_kind(tuple(table.models), table.guard.confidence_floor)
     policies = InstalledPolicies(db)
-    slots = policies.read()
-    served = served_policy(environment, single, table.objective, db=db)
-    otherwise = "static table" if table.bandit is None else f"bandit {table.bandit.kind}"
+    slots, events = policies.read(), policies.events()
     by_environment = Settings.read(environment).decides
-    found = {DECISIONS: slot_status(slots[DECISIONS], served, otherwise, by_environment, db, table)}
+    single = single_decision_kind(tuple(table.models), table.guard.confidence_floor)
+    kinds: dict[str, tuple[PolicyKind, str]] = {}
+    kinds[DECISIONS] = (single, "static table" if table.bandit is None else f"bandit {table.bandit.kind}")
     if table.cascade or slots[CASCADES].serving is not None:
-        steps = served_policy(environment, cascade_kind(table.cascade), table.objective, db=db)
-        found[CASCADES] = slot_status(slots[CASCADES], steps, "ladders", by_environment, db, table)
-    return Status(db=str(db), models=str(models), slots=found, events=policies.events())
+        kinds[CASCADES] = cascade_kind(table.cascade), "ladders"
+    found = {}
+    for of, (kind, otherwise) in kinds.items():
+        served = served_policy(environment, kind, table.objective, db=db)
+        promoted = slots[of].serving
+        if promoted is None or by_environment:
+            overruled = f"{promoted.name} was promoted, and is overruled" if promoted is not None else ""
+            last = None if by_environment else next((one for one in reversed(events) if one["of"] == of), None)
+            since = None if last is None else last["date"]
+            by = "environment" if by_environment else "models.yaml"
+            note = joined(served.problem or served.forced, overruled)
+            found[of] = SlotStatus(
+                serves=serves(served, otherwise),
+                by=by,
+                since=since,
+                note=note,
+                live=lately(db, of, served.policy, since),
+            )
+        else:
+            found[of] = promoted_status(of, slots[of], served, otherwise, db, table)
+    if not db.is_file():
+        missing = f"there is no log {db}: give the one that the server writes with --db, or start one with `sage serve`"
+        found[DECISIONS] = replace(found[DECISIONS], note=joined(found[DECISIONS].note, missing))
+    return Status(db=str(db), models=str(models), slots=found, events=events)
 
 
-def slot_status(
-    slot: Slot, served: Served, otherwise: str, by_environment: bool, db: Path, table: ModelsFile
-) -> SlotStatus:
-    before = slot.former[-1].name if slot.former else otherwise
-    if by_environment or slot.serving is None:
-        policy = served.policy
-        serves = otherwise if policy is None else f"{policy.name} {policy.version}"
-        note = served.problem or served.forced
-        if by_environment and slot.serving is not None:
-            note = "; ".join([*([note] if note else []), f"{slot.serving.name} was promoted, and is overruled"])
-        by = "environment" if by_environment else "models.yaml"
-        return SlotStatus(serves=serves, by=by, since=None, note=note)
-    installed = slot.serving
+def serves(served: Served, otherwise: str) -> str:
+    return otherwise if served.policy is None else f"{served.policy.name} {served.policy.version}"
+
+
+def joined(*sentences: str) -> str:
+    return "; ".join(sentence for sentence in sentences if sentence)
+
+
+def lately(db: Path, of: str, policy: Policy | None, since: str | None) -> Figures:
+    """Counts the decisions since a date, or those of the last days."""
+    begin = datetime.now(UTC) - timedelta(days=LATELY_DAYS) if since is None else datetime.fromisoformat(since)
+    return figures(read_rows(db, of, begin)[1], policy)
+
+
+def promoted_status(of: str, slot: Slot, served: Served, otherwise: str, db: Path, table: ModelsFile) -> SlotStatus:
+    """Returns the state of a slot that a promoted policy serves, or would serve if it could."""
+    installed, policy = slot.serving, served.policy
+    assert installed is not None
+    unfit = f"{installed.name} was promoted on {installed.since}, but cannot serve: {served.problem}"
+    older, rows = read_rows(db, of, datetime.fromisoformat(installed.since), LOOK_BACK)
+    counted = figures(rows, policy)
     return SlotStatus(
-        serves=installed.name if served.policy is not None else otherwise,
-        by="promotion",
-        since=installed.since,
-        note=f"{installed.name} was promoted, but cannot serve: {served.problem}" if served.problem else served.forced,
+        serves=serves(served, otherwise),
+        by="models.yaml" if policy is None else "promotion",
+        since=None if policy is None else installed.since,
+        note=unfit if policy is None else served.forced,
         proof=proof_of(installed, db),
-        before=before,
-        live=figures(db, installed, served.policy, table),
+        before=slot.former[-1].name if slot.former else f"the {otherwise}",
+        live=compared(counted, older, rows, policy, table),
     )
 
 
 def proof_of(installed: InstalledPolicy, db: Path) -> dict:
-    from sage.proof.gate_record import records_of
-
-    record = records_of(InstalledPolicies(db).checkpoint(installed)).get(installed.checkpoint_sha256)
+    try:
+        record = records_of(InstalledPolicies(db).checkpoint(installed)).get(installed.checkpoint_sha256)
+    except GateRecordError:  # then it cannot serve, and the note says why
+        record = None
     told = {} if record is None else {name: getattr(record, name) for name in ("date", "data_source", "reason")}
     return (
         {"checkpoint_sha256": installed.checkpoint_sha256, "promoted_from": installed.promoted_from}
@@ -147,46 +181,47 @@ def proof_of(installed: InstalledPolicy, db: Path) -> dict:
     )
 
 
-def figures(db: Path, installed: InstalledPolicy, policy: object, table: ModelsFile) -> Figures:
-    """Counts the decisions since the policy serves, and estimates its gain from them."""
-    if not db.is_file():
-        return Figures()
-    since = datetime.fromisoformat(installed.since).timestamp()
-    rows: list[tuple[Decision, Outcome | None]] = []
+def read_rows(db: Path, of: str, since: datetime, look_back: timedelta = timedelta()) -> tuple[Rows, Rows]:
+    """Returns the latest decisions of a slot from before a date, and all since it, with their outcomes."""
     older: deque[tuple[Decision, Outcome | None]] = deque(maxlen=MOST)
-    cascades = not isinstance(policy, LearnedPolicy)
-    with closing(DecisionLog(db)) as log:
-        for decision, outcome in log.rows(since=since - LOOK_BACK_S, unreadable=[]):
-            if (decision.cascade is not None) == cascades:
-                (rows if decision.time >= since else older).append((decision, outcome))
-    outcomes = sum(judged_quality(*row) is not None for row in rows)
+    rows: list[tuple[Decision, Outcome | None]] = []
+    if db.is_file():
+        with closing(DecisionLog(db)) as log:
+            for decision, outcome in log.rows(since=(since - look_back).timestamp(), unreadable=[]):
+                if (decision.cascade is not None) == (of == CASCADES):
+                    (rows if decision.time >= since.timestamp() else older).append((decision, outcome))
+    return older, rows
+
+
+def figures(rows: Rows, policy: Policy | None) -> Figures:
+    """Counts decisions, their outcomes and their cost."""
     costs = [outcome.cost_usd for _, outcome in rows if outcome is not None and outcome.cost_usd is not None]
-    gain, no_gain = estimated(rows, outcomes, policy, table)
-    whole = judged([*older, *rows[-MOST:]], policy, table) if outcomes >= FEWEST else ""
-    trend = None if isinstance(whole, str) else whole.trend
     return Figures(
         decisions=len(rows),
-        by_policy=sum(
-            (row.policy, row.policy_version) == (installed.policy, installed.policy_version) for row, _ in rows
-        ),
-        outcomes=outcomes,
+        by_policy=None
+        if policy is None
+        else sum((row.policy, row.policy_version) == (policy.name, policy.version) for row, _ in rows),
+        outcomes=sum(judged_quality(*row) is not None for row in rows),
         quality=mean_quality(rows),
         cost_usd=sum(costs) / len(costs) if costs else None,
         total_usd=sum(costs),
         synthetic=sum(row.data_source == "synthetic" for row, _ in rows),
-        gain=gain,
-        no_gain=no_gain,
-        trend="" if trend is None else str(trend),
-        fell=trend is not None and trend.fell,
     )
 
 
-def estimated(
-    rows: list[tuple[Decision, Outcome | None]], outcomes: int, policy: object, table: ModelsFile
-) -> tuple[dict | None, str]:
+def compared(counted: Figures, older: Rows, rows: Rows, policy: Policy | None, table: ModelsFile) -> Figures:
+    """Adds what the rows say about the policy: its gain over the table, and the trend since the rows before."""
+    if isinstance(policy, LearnedPolicy) and counted.outcomes < FEWEST:
+        return replace(counted, no_gain=f"{counted.outcomes} outcomes so far, and {FEWEST} are needed")
+    gain, no_gain = estimated(rows, policy, table)
+    whole = judged([*older, *rows[-MOST:]], policy, table)
+    trend = None if isinstance(whole, str) else whole.trend
+    told, fell = ("", False) if trend is None else (str(trend), trend.fell)
+    return replace(counted, gain=gain, no_gain=no_gain, trend=told, fell=fell)
+
+
+def estimated(rows: Rows, policy: Policy | None, table: ModelsFile) -> tuple[dict | None, str]:
     """Returns the gain over the table on these rows, or why there is no estimate."""
-    if outcomes < FEWEST and isinstance(policy, LearnedPolicy):
-        return None, f"{outcomes} outcomes so far, and {FEWEST} are needed"
     found = judged(rows[-MOST:], policy, table)
     if isinstance(found, str):
         return None, found
@@ -196,10 +231,10 @@ def estimated(
     return {"value": found.report.value, "low": interval.low, "high": interval.high, "rows": found.num_rows}, ""
 
 
-def judged(
-    rows: Sequence[tuple[Decision, Outcome | None]], policy: object, table: ModelsFile
-) -> OfflineEvaluation | str:
+def judged(rows: Rows, policy: Policy | None, table: ModelsFile) -> OfflineEvaluation | str:
     """Returns the evaluation of the policy on these rows, or why there is none."""
+    if policy is None:
+        return "it does not serve"
     if not isinstance(policy, LearnedPolicy):
         return "only single decisions are compared"
     try:
@@ -215,20 +250,17 @@ def lines_of(name: str, slot: SlotStatus) -> list[str]:
         slot.by
     ]
     lines = [f"{name}: {slot.serves}, {by}" + (f", since {slot.since}" if slot.since else "")]
-    if slot.note:
-        lines.append(f"  note: {slot.note}")
-    if slot.proof is not None:
-        lines.append(f"  proof: {told_proof(slot.proof)}")
-    if slot.live is not None:
-        lines += [f"  since then: {told_live(slot.live)}", f"  against the proof: {told_gain(slot)}"]
-        if slot.live.trend:
-            lines.append(f"  {slot.live.trend}{ADVICE if slot.live.fell else ''}")
-        lines.append(
-            f"  `sage rollback` lets the {slot.before} decide"
-            if " " not in slot.before
-            else f"  `sage rollback`: {slot.before}"
-        )
-    return lines
+    lines += [f"  note: {slot.note}"] * bool(slot.note) + [f"  {line}" for line in details_of(slot)]
+    return lines + [f"  `sage rollback` goes back to {slot.before}"] * bool(slot.before)
+
+
+def details_of(slot: SlotStatus) -> list[str]:
+    """Returns what is known about the decisions of a slot and, where a policy was promoted, about its proof."""
+    if slot.proof is None:
+        return [f"{'since then' if slot.since else f'in the last {LATELY_DAYS} days'}: {told_live(slot.live)}"]
+    lines = [f"proof: {told_proof(slot.proof)}", f"since then: {told_live(slot.live)}"]
+    lines.append(f"against the proof: {told_gain(slot)}")
+    return lines + [f"{slot.live.trend}{ADVICE if slot.live.fell else ''}"] * bool(slot.live.trend)
 
 
 def told_proof(proof: Mapping) -> str:
@@ -246,8 +278,10 @@ def told_proof(proof: Mapping) -> str:
 
 def told_live(live: Figures) -> str:
     if not live.decisions:
-        return "no decision yet"
-    text = f"{live.decisions:,} decisions, {live.by_policy:,} by the policy; {live.outcomes:,} outcomes"
+        return "no decision"
+    text = f"{live.decisions:,} decision{'s' * (live.decisions != 1)}"
+    text += "" if live.by_policy is None else f", {live.by_policy:,} by the policy"
+    text += f"; {live.outcomes:,} outcome{'s' * (live.outcomes != 1)}"
     if live.quality is not None:
         text += f", mean quality {live.quality:.4f}"
     if live.cost_usd is not None:
@@ -256,7 +290,6 @@ def told_live(live: Figures) -> str:
 
 
 def told_gain(slot: SlotStatus) -> str:
-    assert slot.live is not None
     if slot.live.gain is None:
         return f"not known yet ({slot.live.no_gain})"
     text = f"gain {span(slot.live.gain, '+.4f')} on {slot.live.gain['rows']:,} rows since"

@@ -17,6 +17,7 @@ from sage.files import sha256_of, write_json
 from sage.log.decision_log import DecisionLog
 from sage.orchestrator.installed_policies import InstalledPolicies
 from sage.pipeline.choices import PROOF
+from sage.process_lock import ProcessLock
 from sage.proof.gate_record import record_path, records_of
 from tests.sage.examples import decision, outcome
 from tests.sage.orchestrator.test_promotion import TABLE, judge, train
@@ -168,6 +169,58 @@ def test_a_rollback_is_at_once_even_if_the_former_policy_is_damaged(folder: Fold
     assert "cannot serve" in folder.status().note
 
 
+def test_a_rollback_of_another_log_makes_no_folder(folder: Folder, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="there is no such log"):
+        sage.rollback(db=tmp_path / "typo.db", environment=NOTHING)
+    with pytest.raises(ValueError, match="nothing to roll back: the ladders decide"):
+        folder.rollback(of="cascades")
+    assert not list(tmp_path.glob("*.policies"))
+    told = sage.status(db=tmp_path / "typo.db", models=folder.models, environment=NOTHING)
+    assert "there is no log" in told.slots["decisions"].note
+
+
+def test_a_promotion_that_has_to_wait_too_long_says_so(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sage.orchestrator.installed_policies.PATIENCE_S", 0.01)
+    folder.promote(folder.a)
+    lock = ProcessLock(InstalledPolicies(folder.db).folder / "lock")
+    lock.open()
+    with closing(lock), lock.taken(1), pytest.raises(ValueError, match=r"lock for 0\.01 s, and nothing was changed"):
+        folder.promote(folder.b)
+    assert folder.deciding() == "a"
+
+
+@pytest.mark.parametrize("lost", ["checkpoint", "record"])
+def test_status_says_what_decides_where_the_promoted_policy_cannot(folder: Folder, lost: str) -> None:
+    folder.promote(folder.a)
+    policies = InstalledPolicies(folder.db)
+    installed = policies.slot("decisions").serving
+    assert installed is not None
+    checkpoint = policies.checkpoint(installed)
+    (checkpoint if lost == "checkpoint" else record_path(checkpoint)).unlink()
+    said = folder.status()
+    assert (said.serves, said.by, said.since, said.live.no_gain) == (
+        "static table",
+        "models.yaml",
+        None,
+        "it does not serve",
+    )
+    assert f"was promoted on {installed.since}, but cannot serve" in said.note
+
+
+def test_status_of_the_table_counts_the_last_days_or_since_the_rollback(folder: Folder) -> None:
+    with closing(DecisionLog.open(folder.db)) as log:
+        for age_days, name in ((8, "old"), (6, "new")):
+            log.append(decision(name, time=time.time() - age_days * 86_400, data_source="real"))
+            log.add_outcome(outcome(name, cost_usd=0.25))
+    told = str(sage.status(db=folder.db, models=folder.models, environment=NOTHING))
+    assert "in the last 7 days: 1 decision; 1 outcome" in told
+    assert "0.2500 USD in all" in told
+    folder.promote(folder.a)
+    folder.rollback()
+    assert folder.status().since is not None
+    assert folder.status().live.decisions == 0
+
+
 def test_status_counts_what_was_decided_since(folder: Folder) -> None:
     folder.promote(folder.a)
     folder.router.look_again(NOTHING)
@@ -175,7 +228,6 @@ def test_status_counts_what_was_decided_since(folder: Folder) -> None:
         made = folder.router.route(role="coder", category="x", task_id=str(number))
         folder.router.outcome(made.id, quality=float(number % 2), cost_usd=0.01)
     live = folder.status().live
-    assert live is not None
     assert (live.decisions, live.by_policy, live.outcomes, live.quality) == (60, 60, 60, 0.5)
     assert live.cost_usd == pytest.approx(0.01)
     assert live.total_usd == pytest.approx(0.6)
@@ -196,7 +248,6 @@ def test_status_ignores_outcomes_that_were_not_drawn_and_counts_time_outs(folder
         late = next(one for one in iter(lambda: router.route(role="coder", category="x"), None) if one.outcome_wanted)
         router.outcome(late.id, timed_out=True)
     live = folder.status().live
-    assert live is not None
     assert 10 < len(wanted) < 70
     assert (live.outcomes, live.quality) == (len(wanted) + 1, pytest.approx(len(wanted) / (len(wanted) + 1)))
 
@@ -208,7 +259,6 @@ def test_status_says_why_the_rows_since_have_no_gain(folder: Folder) -> None:
         made = folder.router.route(role="coder", category="x", task_id=str(number))
         folder.router.outcome(made.id, quality=1.0, cost_usd=0.01 if number else None)
     live = folder.status().live
-    assert live is not None
     assert "cost is missing in 1 of 60 rows" in live.no_gain
 
 
@@ -231,7 +281,6 @@ def test_status_doctor_and_report_compare_with_the_time_before(
         assert made.model == "second"
         folder.router.outcome(made.id, quality=float(number % 10 < 10 * quality and number % 10 != 1))
     said = folder.status()
-    assert said.live is not None
     fell = quality < 1
     assert said.worse is said.live.fell is fell
     assert said.live.trend.startswith("trend: from 20")
