@@ -96,5 +96,9 @@ def train_policy(arguments: argparse.Namespace) -> int:
         price=vars(arguments).get("quality_per_usd"),
         **given,
     )
-    print(json.dumps(trained.to_json()) if arguments.json else f"{trained}\nnext: sage prove {trained.checkpoint}")
+    if arguments.json:
+        print(json.dumps(trained.to_json()))
+    else:
+        more = " --allow-synthetic" if trained.policy.training.data_source == "synthetic" else ""
+        print(f"{trained}\nnext: sage prove {trained.checkpoint}{more}")
     return 0

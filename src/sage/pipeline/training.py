@@ -196,8 +196,8 @@ def learn(data: RoutingData, table: ModelsFile | None, options: TrainingOptions)
     if options.learner in NETWORK_LEARNERS:
         if objective.constrained:
             raise ValueError(
-                f"train-{options.learner} learns for weights, and the objective is {objective.name!r}: learn with "
-                "train-dr or train-table"
+                f"the learner {options.learner} learns for weights, and the objective is {objective.name!r}: take the "
+                "learner dr or table"
             )
         return learn_network(data, static, objective.weights, options)
     given = {"static": static, "objective": objective, "seed": options.seed}

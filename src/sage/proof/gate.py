@@ -44,7 +44,9 @@ def judge_evaluation(found: OfflineEvaluation, allow_synthetic: bool, looks: int
     """Returns the verdict of `decide`, without the remark on the selection of rows."""
     report = found.report
     if not found.evidence and not allow_synthetic:
-        return GateVerdict(False, f"the log is {NOT_EVIDENCE}; to try the gate all the same, pass --allow-synthetic")
+        return GateVerdict(
+            False, f"the log is {NOT_EVIDENCE}; to prove on them all the same, give `sage prove` --allow-synthetic"
+        )
     if report.refusal is not None:
         return GateVerdict(False, f"the log cannot answer: {report.refusal}")
     if found.acting_share == 0:

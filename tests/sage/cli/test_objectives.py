@@ -60,7 +60,10 @@ def test_a_margin_goes_from_the_table_to_the_record(data, folder, monkeypatch, c
 @pytest.mark.parametrize("command", ["train-bc", "train-cql"])
 def test_networks_learn_for_weights_alone(data, folder, capsys, command):
     assert main(["rl", command, "--data", str(data), "--out", "p"]) == 2
-    assert f"{command} learns for weights, and the objective is 'at most 2.0" in capsys.readouterr().err
+    assert (
+        f"the learner {command[-3:].lstrip('-')} learns for weights, and the objective is 'at most 2.0"
+        in capsys.readouterr().err
+    )
     assert not (folder / "p").exists()
 
 
