@@ -1,11 +1,11 @@
 """Several seeds as a stack compared with one after the other.
 
-python benchmarks/stacked_seeds.py cpu                      # 8 seeds of PPO on CartPole and of SAC on Pendulum, alternated
+python benchmarks/stacked_seeds.py cpu [--threads 1]        # 8 seeds of PPO on CartPole and of SAC on Pendulum, alternated
 python benchmarks/stacked_seeds.py gpu                      # 64 and 256 seeds of PPO, 32 of SAC; caches cold, then warm
 python benchmarks/stacked_seeds.py gpu --device cpu --small   # tries the GPU's cases on a few steps
 
-`cpu` runs both ways in one process, eager, with as many threads on both sides, and adds a line per case to
-results/stacked_seeds.jsonl: wall and CPU seconds of `learn`. `gpu` prints a line for each run, every one in a process of its
+`cpu` runs both ways in one process, eager, and adds a line per case to results/stacked_seeds.jsonl: wall and CPU seconds
+of `learn`, with `--threads` threads. `gpu` prints a line for each run, every one in a process of its
 own: the wall time from the start of the process, that of a second `learn` of as many steps, its rate, and the mean return.
 """
 
@@ -39,7 +39,7 @@ ON_GPU = {  # the number of seeds, and the env steps of each
 }
 
 
-def compare(name: str, repeats: int, threads: int) -> dict:
+def compare(name: str, repeats: int, threads: int | None) -> dict:
     """Trains all seeds as a stack and one after the other, `repeats` times in turns, after a first stack."""
     import rl_training
 
@@ -123,7 +123,7 @@ def main() -> None:
     parser.add_argument("what", choices=["cpu", "gpu", "train"])
     parser.add_argument("case", nargs="*")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--threads", type=int, help="of both ways; without it, what each takes by default")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--small", action="store_true")
     options = parser.parse_args()

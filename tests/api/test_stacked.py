@@ -251,6 +251,20 @@ def test_members_may_not_differ_in_structure(settings: dict, said: str) -> None:
         rl_training.Stacked(agents)
 
 
+@pytest.mark.parametrize(("told", "expected"), [(None, 2), (1, 1)])
+def test_a_large_stack_takes_two_threads_unless_the_user_says_how_many(told, expected, monkeypatch) -> None:
+    monkeypatch.setattr("rl_training.runtime.threads.STACKED", 1)
+    monkeypatch.setattr("rl_training.runtime.threads.available_cores", lambda: 2)
+    monkeypatch.setenv("GOMP_SPINCOUNT", "2000")
+    seen: list[int] = []
+    learn = Stack.take_one
+    monkeypatch.setattr(Stack, "take_one", lambda *given: [seen.append(torch.get_num_threads()), learn(*given)][1])
+    stack = rl_training.stacked(PPO, "CartPole-v1", seeds=[0, 1], threads=told, **SMALL | {"total_timesteps": 128})
+    stack.learn(64, progress=False)
+    stack.learn(64, progress=False)  # the runs' configs know by now how many one of them alone would take
+    assert seen == [expected, expected]
+
+
 def test_a_list_of_settings_has_a_value_for_each_seed() -> None:
     with pytest.raises(ConfigError, match=r"learning_rate=\[0\.1, 0\.2\] has 2 values for 3 seeds: give one for each"):
         rl_training.stacked(PPO, "CartPole-v1", seeds=range(3), learning_rate=[0.1, 0.2], batch_size=32, **SMALL)

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from rl_training.runtime.threads import LARGE, MEDIUM, default_threads
+from rl_training.runtime.threads import LARGE, MEDIUM, STACKED, default_threads, stacked_threads
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,16 @@ def test_threads_by_size_cores_and_what_is_told(parameters, cores, told, expecte
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(cores)))
     assert default_threads(parameters) == expected
+
+
+@pytest.mark.parametrize(
+    ("alone", "products", "expected"), [(1, STACKED - 1, 1), (1, STACKED, 2), (8, STACKED, 8), (2, 1, 2)]
+)
+def test_threads_of_a_stack_by_the_work_of_all_members(alone, products, expected, monkeypatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setenv("GOMP_SPINCOUNT", "2000")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
+    assert stacked_threads(alone, products) == expected
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from rl_training.experiment.signals import StopTogether
 from rl_training.runtime import Callback, NonFiniteError, resolve_compile
 from rl_training.runtime.stack import Stack
 from rl_training.runtime.taking_turns import take_turns
+from rl_training.runtime.threads import stacked_threads
 from rl_training.runtime.torch_context import one_thread, plain_torch, threads_and_precision
 
 
@@ -40,6 +41,7 @@ class Stacked:
             if reason is not None:
                 raise ConfigError(reason)
         check_alike(self.agents)
+        self.threads = self.agents[0].config.training.threads  # what the user said; building a run fills it in
 
     def learn(
         self, total_timesteps: int | None = None, *, stop_at: int | None = None, progress: bool = True
@@ -79,7 +81,9 @@ class Stacked:
         trainers, training = [run.trainer for run in runs], runs[0].config.training
         work = expected_work(runs[0].config, runs[0].trainer.algorithm)
         mode = resolve_compile(training.compile, work._replace(rows=work.rows * len(runs)), training.device)
-        with threads_and_precision(training.threads or 1, tf32=training.precision == "tf32"), ExitStack() as cleanup:
+        products = work.parameters * work.rows * len(runs) // max(work.calls, 1)
+        threads = self.threads or stacked_threads(training.threads or 1, products)
+        with threads_and_precision(threads, tf32=training.precision == "tf32"), ExitStack() as cleanup:
             stack = Stack(trainers, mode)
             cleanup.callback(stack.release_all)
             if any(run.recorded for run in runs):

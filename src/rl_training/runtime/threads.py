@@ -1,6 +1,7 @@
 """The default number of threads of a run: as many as its network's matrix products can use.
 
-Measured in benchmarks/results/threads.txt: from about 200,000 parameters on, two threads are faster than one.
+Measured in benchmarks/results/threads.txt: from about 200,000 parameters on, two threads are faster than one, and in a
+stack of small networks, whose products are one for each member, from about 15 million parameters times rows on.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import os
 
 MEDIUM = 200_000  # parameters, targets included, from which two threads are faster than one
 LARGE = 500_000  # from which all cores help
+STACKED = 15_000_000  # parameters times rows of all members in an update, from which a stack is faster with two threads
 
 
 def default_threads(parameters: int) -> int:
@@ -17,6 +19,14 @@ def default_threads(parameters: int) -> int:
     if parameters >= LARGE:
         return cores
     return min(2, cores) if parameters >= MEDIUM and waiting_is_bounded() else 1
+
+
+def stacked_threads(alone: int, products: int) -> int:
+    """Returns the default number of threads for a stack of runs that take `alone` threads each.
+
+    `products` are the parameters of a member times the rows of an update, of all members together.
+    """
+    return max(alone, default_threads(MEDIUM)) if products >= STACKED else alone
 
 
 def available_cores() -> int:
