@@ -21,6 +21,7 @@ from sage.orchestrator.promotion import cascade_kind, single_decision_kind
 from sage.pipeline.choices import DATABASE, MODELS_FILE, PROOF
 from sage.policies.cascades.learned_cascade import LearnedCascade
 from sage.policies.checkpoint import load_any
+from sage.policies.learned_policy import LearnedPolicy
 from sage.proof.gate_record import GateRecord, GateRecordError, records_of
 from sage.settings import Settings
 
@@ -107,16 +108,7 @@ def promote(
     sha256 = sha256_of(checkpoint)
     found = proof_of(checkpoint, sha256, None if proof is None else Path(proof))
     record = found.record
-    if isinstance(policy, LearnedCascade):
-        of, steps = CASCADES, cascade_kind(table.cascade)
-        if steps.problem:
-            raise PromotionError(f"{checkpoint} cannot serve: {steps.problem}")
-        steps.check(policy)
-        floor = steps.floor
-    else:
-        of, single = DECISIONS, single_decision_kind(tuple(table.models), table.guard.confidence_floor)
-        single.check(policy)
-        floor = single.floor
+    of, floor = check_servable(policy, table, checkpoint)
     if record.promote and record.data_source == "synthetic" and not allow_synthetic:
         raise PromotionError(
             f"{checkpoint} was proved on synthetic rows, which are no evidence: prove it on rows of real outcomes, or "
@@ -142,6 +134,19 @@ def promote(
         reason=record.reason,
         note=ENVIRONMENT_DECIDES if Settings.read(environment).decides else "",
     )
+
+
+def check_servable(policy: LearnedPolicy | LearnedCascade, table: ModelsFile, checkpoint: Path) -> tuple[str, float]:
+    """Returns what the policy would decide, and its confidence floor; raises if it cannot serve with this table."""
+    if isinstance(policy, LearnedCascade):
+        steps = cascade_kind(table.cascade)
+        if steps.problem:
+            raise PromotionError(f"{checkpoint} cannot serve: {steps.problem}")
+        steps.check(policy)
+        return CASCADES, steps.floor
+    single = single_decision_kind(tuple(table.models), table.guard.confidence_floor)
+    single.check(policy)
+    return DECISIONS, single.floor
 
 
 def rollback(
