@@ -175,6 +175,16 @@ def test_a_state_that_is_not_this_policys_is_refused(wrong) -> None:
         agent.predict(OBS, wrong(state))
 
 
+def test_finite_states_whose_sum_is_not_are_taken() -> None:
+    agent = make()
+    _, state = agent.predict(OBS)
+    huge = tuple(np.full_like(part, 3e38) for part in state)
+    assert agent.predict(OBS, huge)[1] is not None
+    huge[0][0, 0, 0] = np.inf
+    with pytest.raises(ConfigError, match="state is not finite"):
+        agent.predict(OBS, huge)
+
+
 @pytest.mark.parametrize("start", [[True, False], [[True]], []])
 def test_an_episode_start_of_another_shape_is_refused(start: list) -> None:
     agent = make()

@@ -122,6 +122,8 @@ def encode_memory(
     if state is None and episode_start is None:
         return empty, None
     num, device = num_rows(batch), next(tree_leaves(batch)).device
+    if empty and state is not None and (episode_start is None or episode_start is False):  # the usual step
+        return encode_state(state, [part.shape for part in empty], device), None
     start = as_numbers(state is None if episode_start is None else episode_start, "episode_start")
     if start.shape not in ((), (num,)):
         raise ConfigError(
@@ -138,10 +140,10 @@ def encode_memory(
     first = torch.from_numpy(np.broadcast_to(start == 1, (num,)).copy()).to(device)
     if state is None:
         return empty, first
-    return encode_state(state, [tuple(part.shape) for part in empty], device), first
+    return encode_state(state, [part.shape for part in empty], device), first
 
 
-def encode_state(state: object, shapes: list[tuple[int, ...]], device: torch.device) -> Memory:
+def encode_state(state: object, shapes: list[torch.Size], device: torch.device) -> Memory:
     advice = "hand back the state that predict returned for the same number of observations"
     if not isinstance(state, tuple | list):
         raise ConfigError(f"state is a {type(state).__name__}, not a tuple of arrays: {advice}")
@@ -149,9 +151,9 @@ def encode_state(state: object, shapes: list[tuple[int, ...]], device: torch.dev
         memory = tuple(owned(torch.as_tensor(part, dtype=torch.float32, device=device)) for part in state)
     except (TypeError, ValueError, RuntimeError) as error:
         raise ConfigError(f"state is not numeric ({error}): {advice}") from error
-    given = [tuple(part.shape) for part in memory]
-    if given != shapes:
-        raise ConfigError(f"state has the shapes {given}, this policy's are {shapes}: {advice}")
-    if not all(part.isfinite().all() for part in memory):
+    if [part.shape for part in memory] != shapes:
+        given, ours = ([tuple(shape) for shape in kind] for kind in ((part.shape for part in memory), shapes))
+        raise ConfigError(f"state has the shapes {given}, this policy's are {ours}: {advice}")
+    if not all(isfinite(part.sum().item()) or part.isfinite().all() for part in memory):  # a sum may be too large
         raise ConfigError(f"state is not finite: {advice}")
     return memory
