@@ -150,13 +150,49 @@ def cyclic_space() -> bytes:
     return b"\x80\x04cgymnasium.spaces.dict\nDict\n)\x81q\x00}(X\x06\x00\x00\x00spaces}X\x01\x00\x00\x00xh\x00sub."
 
 
-def nested_lists() -> bytes:
+def nested_lists(end: bytes = b".") -> bytes:
     """A billion laughs: thirty lists, each of which holds the one before twice."""
     return (
         b"\x80\x04]q\x00"
         + b"".join(b"](h" + bytes([i]) + b"h" + bytes([i]) + b"eq" + bytes([i + 1]) for i in range(30))
-        + b"."
+        + end
     )
+
+
+def nested_spaces() -> bytes:
+    """The same of Dict spaces."""
+    head = b"cgymnasium.spaces.dict\nDict\n)\x81}X\x06\x00\x00\x00spaces}("
+    entries = (b"X\x01\x00\x00\x00ah" + bytes([i]) + b"X\x01\x00\x00\x00bh" + bytes([i]) for i in range(30))
+    levels = (head + entry + b"usbq" + bytes([i + 1]) for i, entry in enumerate(entries))
+    return b"\x80\x04" + space("Box", dtype="float32", low=[0.0], high=[1.0])[2:-1] + b"q\x00" + b"".join(levels) + b"."
+
+
+def equal_hashes() -> bytes:
+    """A dict of whole numbers whose hashes are all 0, so that every key is compared with all before it."""
+    keys = (b"\x8a\x0b" + (number * (2**61 - 1)).to_bytes(11, "little") + b"N" for number in range(1, 1_000))
+    return b"\x80\x04}(" + b"".join(keys) + b"u."
+
+
+def calls_of_calls() -> bytes:
+    """A call of what a call returned, and so on: the name of each was longer than the one before."""
+    return b"\x80\x04cmine\nmake\n" + b")R" * 2_000 + b"."
+
+
+def two_directories() -> bytes:
+    """A file of tensors that Python's zipfile takes for harmless, and torch's own reader for a bomb.
+
+    Zips may stand behind other bytes. Python then moves the place of the directory, which torch takes as it is written.
+    """
+    with zipfile.ZipFile(io.BytesIO(members()["policy.pth"])) as file:
+        shown = {name: file.read(name) for name in file.namelist()}
+    folder = next(iter(shown)).split("/")[0]
+    shown[f"{folder}/data/99"] = np.random.default_rng(0).bytes(2**19)  # as long as the hidden part
+    hidden = zipped(shown | {f"{folder}/data/0": b"\0" * 2**22, f"{folder}/data/99": b""}, zipfile.ZIP_DEFLATED)
+    behind = zipped(shown)
+    size, start = struct.unpack("<II", hidden[-10:-2])
+    (place,) = struct.unpack("<I", behind[-6:-2])
+    assert start <= place
+    return hidden[:start].ljust(place, b"\0") + hidden[start : start + size] + behind
 
 
 def many_members() -> bytes:
@@ -254,7 +290,7 @@ HARMFUL: dict[str, tuple[Callable[[], bytes], str]] = {
     "a billion laughs": (lambda: with_settings(observation_space=nested_lists()), "has a list where a space"),
     "a space within itself": (
         lambda: with_settings(observation_space=cyclic_space()),
-        "cannot be read (RecursionError",
+        "has a Dict space within another",
     ),
     "a number without end": (
         lambda: with_settings(n_envs=b"\x80\x04\x8b\xff\xff\x0f\x00" + b"\x7f" * 0xFFFFF + b"."),
@@ -269,6 +305,40 @@ HARMFUL: dict[str, tuple[Callable[[], bytes], str]] = {
     "a storage that claims more than its record": (
         lambda: edited_program(b"K\x02", b"M\x00\x70"),
         "torch cannot read",
+    ),
+    "lists within lists as a number": (lambda: with_settings(n_envs=nested_lists()), "has n_envs=a list"),
+    "lists within lists among policy_kwargs": (
+        lambda: with_settings(policy_kwargs=nested_lists(b"}X\x0d\x00\x00\x00squash_outputh\x1es.")),
+        "policy_kwargs squash_output=a list",
+    ),
+    "spaces within spaces": (
+        lambda: with_settings(observation_space=nested_spaces()),
+        "has a Dict space within another",
+    ),
+    "keys of one hash": (lambda: with_settings(lr_schedule=equal_hashes()), "a key of 61 bits"),
+    "calls of calls": (lambda: with_settings(observation_space=calls_of_calls()), "has mine.make() where a space"),
+    "a layer of a billion outputs and no inputs": (
+        lambda: with_policy(lambda p: p.update({"mlp_extractor.policy_net.0.weight": torch.zeros(10**9, 0)})),
+        "has a layer mlp_extractor.policy_net.0 without weights",
+    ),
+    "layers that only fit into a terabyte": (
+        lambda: with_policy(
+            lambda p: p.update({f"mlp_extractor.policy_net.{i}.weight": torch.zeros(10**6, 1) for i in (0, 2)})
+        ),
+        "cannot be built: algorithm.net_arch=",
+    ),
+    "ten billion actions": (lambda: with_settings(action_space=space("MultiBinary", n=10**10)), "cannot be built: "),
+    "thousands of tensors with the same numbers": (
+        lambda: with_policy(lambda p: p.update(dict.fromkeys(map(str, range(12)), torch.zeros(2**18)))),
+        "has tensors of more than 10 times its own size",
+    ),
+    "control characters": (
+        lambda: with_settings(policy_class=b"\x80\x04\x8c\x06a\x1b[2J\n\x8c\x01P\x93."),
+        "has the policy class a\\x1b[2J\\n.P",
+    ),
+    "a name without end": (
+        lambda: with_settings(policy_class=b"\x80\x04X" + struct.pack("<I", 10**6) + b"a" * 10**6 + b"\x8c\x01P\x93."),
+        "has the policy class aaa",
     ),
     "a billion environments": (lambda: with_settings(n_envs=10**9), "has n_envs=1000000000"),
 }
@@ -328,6 +398,33 @@ BROKEN: dict[str, tuple[Callable[[], bytes], str]] = {
     "an optimizer of other networks": (
         lambda: optimizer(lambda o: o["state"][0].update(exp_avg=torch.zeros(7))),
         "has an optimizer policy.optimizer.pth that does not fit",
+    ),
+    "optimizer states that are a list": (lambda: optimizer(lambda o: o.update(state=[1, 2])), "that does not fit"),
+    "an average that is no tensor": (
+        lambda: optimizer(lambda o: o["state"][0].update(exp_avg=1.0)),
+        "that does not fit",
+    ),
+    "squares below zero": (
+        lambda: optimizer(lambda o: o["state"][0]["exp_avg_sq"].fill_(-1.0)),
+        "has negative numbers, and is a mean of squares",
+    ),
+    "endless steps": (lambda: optimizer(lambda o: o["state"][0].update(step=float("inf"))), "it took inf steps"),
+    "another compression": (lambda: zipped(members(), zipfile.ZIP_LZMA), "neither stored nor deflated"),
+    "SAC as TD3": (
+        lambda: with_settings("sac", policy_class=b"cstable_baselines3.td3.policies\nTD3Policy\n."),
+        "are of another kind than those of TD3Algorithm",
+    ),
+    "DQN as QRDQN": (
+        lambda: with_settings("dqn", policy_class=b"csb3_contrib.qrdqn.policies\nQRDQNPolicy\n."),
+        "has no layers quantile_net.quantile_net, which its policy class has",
+    ),
+    "PPO as RecurrentPPO": (
+        lambda: with_settings(policy_class=b"csb3_contrib.common.recurrent.policies\nMlpLstmPolicy\n."),
+        "has no LSTM lstm_actor",
+    ),
+    "SAC for choices": (
+        lambda: with_settings("sac", action_space=space("Discrete", n=3)),
+        "cannot be built: SAC needs Box actions",
     ),
     "an algorithm that is not available": (
         lambda: with_settings(policy_class=b"csb3_contrib.ars.policies\nARSPolicy\n."),

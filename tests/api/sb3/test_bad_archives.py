@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from rl_training import CheckpointError
 from rl_training.api.sb3 import import_sb3
-from rl_training.api.sb3.inert_pickle import Name
+from rl_training.api.sb3.archive import Archive
+from rl_training.api.sb3.inert_pickle import MOST_OPCODES, Name
+from rl_training.api.sb3.tensor_files import read_tensors
 from tests.api.sb3.bad_archives import (
     BOMB,
     BROKEN,
@@ -21,6 +24,10 @@ from tests.api.sb3.bad_archives import (
     Calls,
     members,
     pickled,
+    policy,
+    two_directories,
+    with_members,
+    with_settings,
     zipped,
 )
 from tests.api.sb3.goldens import FOLDER, STATISTICS, golden
@@ -153,3 +160,27 @@ RUNNERS = (
 def test_names_that_run_something_are_known() -> None:
     assert all(Name(*path.rsplit(".", 1)).is_harmful for path in RUNNERS)
     assert not Name("numpy", "dtype").is_harmful
+
+
+def test_torch_gets_the_records_that_were_checked() -> None:
+    found, wanted = read_tensors(two_directories()), policy()
+    assert isinstance(found, dict)
+    assert found.keys() == wanted.keys()
+    assert all((found[name] == wanted[name]).all() for name in wanted)
+
+
+def test_the_pickles_of_an_archive_have_so_many_opcodes_in_all(nothing_runs: Path) -> None:
+    path = nothing_runs / "model.zip"
+    path.write_bytes(with_settings(one=b"N" * 60 + b".", two=b"N" * 60 + b"."))
+    archive = Archive(path)
+    archive.opcodes = MOST_OPCODES - 100
+    archive.value("one")
+    archive.value("one")  # which is read once
+    with pytest.raises(CheckpointError, match="'two' that has too many opcodes"):
+        archive.value("two")
+
+
+def test_a_version_is_printable(nothing_runs: Path) -> None:
+    path = nothing_runs / "model.zip"
+    path.write_bytes(with_members(_stable_baselines3_version=b"\x1b[2J2.9\n"))
+    assert Archive(path).version == "\\x1b[2J2.9"

@@ -13,17 +13,25 @@ import zipfile
 import zlib
 from pathlib import Path
 
-from rl_training.api.sb3.inert_pickle import Pickle, PickleError, read_pickle
+from rl_training.api.sb3.inert_pickle import MOST_OPCODES, Pickle, PickleError, read_pickle
 from rl_training.api.sb3.tensor_files import read_tensors
 from rl_training.experiment import CheckpointError
 
 DATA, VERSION = "data", "_stable_baselines3_version"
 MOST_MEMBERS = 1_000
+COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+LONGEST_REASON = 400  # characters
 FREE_BYTES, MOST_TIMES = 64 * 2**20, 10  # what an archive may unpack to: so much, or so many times its own size
 MOST_SETTINGS = 64 * 2**20  # bytes of `data`
 PIECE = 2**20
 UNREADABLE = (zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError, RuntimeError, EOFError, ValueError)
 SERIALIZED = ":serialized:"
+
+
+def printable(text: str) -> str:
+    """Returns a text that may come from a file for a terminal: shortened, and control characters written as `\\x1b`."""
+    text = text if len(text) <= LONGEST_REASON else f"{text[:LONGEST_REASON]}..."
+    return "".join(x if x.isprintable() else x.encode("unicode_escape").decode() for x in text)
 
 
 class Archive:
@@ -35,6 +43,9 @@ class Archive:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.read: dict[str, object] = {}  # settings, as `value` returns them
+        self.opcodes = 0  # of all of them
+        self.loaded: dict[str, dict] = {}  # tensors by member
         if not path.is_file():
             raise CheckpointError(
                 f"{path} {'is a folder' if path.is_dir() else 'does not exist'}: give a zip of Stable-Baselines3"
@@ -56,7 +67,8 @@ class Archive:
         self.settings = self.read_settings()
 
     def refusal(self, why: str) -> CheckpointError:
-        return CheckpointError(f"{self.path} {why}; nothing was imported, and no code of the file ran")
+        """Returns an error about the archive; `why` is the end of a sentence, and may quote the file."""
+        return CheckpointError(f"{self.path} {printable(why)}; nothing was imported, and no code of the file ran")
 
     def check_members(self, members: list[zipfile.ZipInfo]) -> None:
         """Raises CheckpointError if members have wrong names, kinds or sizes, before any of them is unpacked."""
@@ -72,6 +84,8 @@ class Archive:
                 raise self.refusal(f"has a member called {member.filename[:80]!r}, which is not a plain file name")
             if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
                 raise self.refusal(f"has a member {member.filename[:80]!r} that is a link or a device, not a file")
+            if member.compress_type not in COMPRESSIONS:
+                raise self.refusal(f"has a member {member.filename[:80]!r} that is neither stored nor deflated")
         allowed = max(FREE_BYTES, MOST_TIMES * self.path.stat().st_size)
         size = sum(member.file_size for member in members)
         if size > allowed:
@@ -103,15 +117,22 @@ class Archive:
     @property
     def version(self) -> str:
         """Returns the version of Stable-Baselines3 that wrote the archive, as text; "unknown" if it does not say."""
-        return self.members.get(VERSION, b"unknown")[:20].decode(errors="replace").strip()
+        return printable(self.members.get(VERSION, b"unknown")[:20].decode(errors="replace").strip())
 
     def value(self, name: str) -> object:
         """Returns a setting: JSON as it is, and what was pickled as a `Pickle`; None if it is not there."""
+        if name not in self.read:
+            self.read[name] = self.opened(name)
+        return self.read[name]
+
+    def opened(self, name: str) -> object:
         found = self.settings.get(name)
         if not isinstance(found, dict) or SERIALIZED not in found:
             return found
         try:
-            return read_pickle(base64.b64decode(found[SERIALIZED], validate=True))
+            pickled = read_pickle(base64.b64decode(found[SERIALIZED], validate=True), MOST_OPCODES - self.opcodes)
+            self.opcodes += pickled.opcodes
+            return pickled
         except PickleError as error:
             raise self.refusal(f"has a setting {name!r} that {error}") from error
         except (binascii.Error, TypeError, ValueError) as error:
@@ -130,6 +151,11 @@ class Archive:
         """Returns the content of a file of tensors, a dict; {} if the archive has none of that name."""
         if member not in self.members:
             return {}
+        if member not in self.loaded:
+            self.loaded[member] = self.loaded_tensors(member)
+        return self.loaded[member]
+
+    def loaded_tensors(self, member: str) -> dict:
         try:
             content = read_tensors(self.members[member])
         except PickleError as error:

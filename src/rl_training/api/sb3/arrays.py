@@ -79,5 +79,10 @@ def number_of(record: object) -> float:
 
 
 def described(record: object) -> str:
-    """Returns a short text for an error message: the kind of a record."""
-    return record.path or "a call" if isinstance(record, Name | Call) else f"a {type(record).__name__}"
+    """Returns a short text for an error message: the kind of a record, or a number or text itself.
+
+    Lists are not written out: one that holds another twice, which holds another twice, and so on, would have no end.
+    """
+    if isinstance(record, Name | Call):
+        return record.path or "a call"
+    return repr(record)[:60] if isinstance(record, str | int | float) else f"a {type(record).__name__}"

@@ -50,7 +50,9 @@ def family_of(name: str, tensors: Tensors, spec: Spec) -> Family:
 
 def q_family(tensors: Tensors, net: str, actions: Space) -> Family:
     layers = layers_in(tensors, f"{net}.{net}")
-    *hidden, outputs = widths(tensors, layers) or [0]
+    if not layers:
+        raise MissingLayersError(f"has no layers {net}.{net}, which its policy class has: is it another algorithm's?")
+    *hidden, outputs = widths(tensors, layers)
     if not isinstance(actions, Discrete) or outputs % actions.num or not outputs:
         raise MissingLayersError(f"has {outputs} outputs for {actions}")
     found = Family({"net_arch": hidden}, optimizers={"q": ("policy.optimizer", f"{net}.")})
@@ -162,9 +164,12 @@ def take_memory(found: Family, tensors: Tensors) -> None:
     """Adds the recurrent layers, which have the same names there and here."""
     places = {"policy.core.rnn": "lstm_actor", "value_core.rnn": "lstm_critic"}
     names = [name.partition(".")[2] for name in tensors if name.startswith("lstm_actor.")]
+    first = tensors.get("lstm_actor.weight_hh_l0")
+    if first is None or first.ndim != 2 or len(first) != 4 * first.shape[1]:
+        raise MissingLayersError("has no LSTM lstm_actor")
     found.settings["shared_lstm"] = not any(name.startswith("lstm_critic.") for name in tensors)
     found.settings |= {"n_lstm_layers": sum(name.startswith("weight_hh") for name in names)}
-    found.settings["lstm_hidden_size"] = tensors["lstm_actor.weight_hh_l0"].shape[-1] if "weight_hh_l0" in names else 0
+    found.settings["lstm_hidden_size"] = first.shape[1]
     for ours, theirs in places.items():
         place = "lstm_actor" if found.settings["shared_lstm"] else theirs
         found.plan |= {f"{ours}.{name}": copy_of(f"{place}.{name}") for name in names}

@@ -14,7 +14,7 @@ from rl_training.api.build import build_algorithm
 from rl_training.api.env_source import env_from
 from rl_training.api.evaluation_source import plain_evaluation
 from rl_training.api.parts import AgentParts, new_parts, untrained
-from rl_training.api.sb3.archive import Archive
+from rl_training.api.sb3.archive import Archive, printable
 from rl_training.api.sb3.families import Family, family_of
 from rl_training.api.sb3.inert_pickle import PickleError
 from rl_training.api.sb3.kinds import algorithm_of
@@ -159,13 +159,19 @@ def config_of(archive: Archive, name: str, env_id: str, keywords: dict[str, obje
     try:
         return config_from_keywords(name, env_id, keywords)
     except ConfigError as error:
-        raise ConfigError(f"{archive.path}: {error}") from error
+        raise ConfigError(f"{archive.path}: {printable(str(error))}") from error
 
 
 def parts_for(archive: Archive, config: RunConfig, spec: Spec, made: VectorEnv | None) -> AgentParts:
-    """Returns the parts of a new agent with untrained networks; raises ConfigError if environments have other spaces."""
+    """Returns the parts of a new agent with untrained networks.
+
+    Raises ConfigError if environments have other spaces, and CheckpointError if the networks cannot be built.
+    """
     if config.env.id == NO_ENV:
-        return AgentParts(config=config, spec=spec, algorithm=build_algorithm(config, spec))
+        try:
+            return AgentParts(config=config, spec=spec, algorithm=build_algorithm(config, spec))
+        except ValueError as error:
+            raise archive.refusal(f"cannot be built: {error}") from error
     parts = new_parts(config, made, None, OWN)
     try:
         check_spaces(archive, spec, parts.spec, config.env.id)
@@ -224,4 +230,4 @@ def tell(archive: Archive, name: str, found: Translation) -> None:
     """Logs that a file was imported and, as warnings, what of it could not be taken over."""
     log.info(f"{archive.path}: {name} of Stable-Baselines3 {archive.version}, as a new run at step 0")
     for note in found.notes:
-        log.warning(f"{archive.path}: {note}")
+        log.warning(f"{archive.path}: {printable(note)}")

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-MOST_OPCODES = 1_000_000
+MOST_OPCODES = 200_000  # of all pickles of an archive; a model has a few thousand
 MOST_DIGITS = 64  # bytes of a whole number
+MOST_KEY_BITS = 32  # of a whole number that is a key
 # What a pickle calls to run commands or code. Nothing here would be called, but whoever wrote it meant harm.
 HARMFUL_MODULES = {
     "asyncio",
@@ -83,18 +84,19 @@ class Pickle:
     value: object
     names: tuple[Name, ...]
     calls: tuple[Call, ...]
+    opcodes: int
 
 
-def read_pickle(data: bytes) -> Pickle:
+def read_pickle(data: bytes, most: int = MOST_OPCODES) -> Pickle:
     """Returns the content of a pickle without importing or calling anything that it names.
 
-    Raises PickleError if it is cut or damaged, has more than a million opcodes, or names what runs commands or code.
+    Raises PickleError if it is cut or damaged, has more than `most` opcodes, or names what runs commands or code.
     """
-    reader = Reader()
+    reader, count = Reader(), 0
     try:
-        for count, (opcode, argument, _) in enumerate(pickletools.genops(data)):
-            if count > MOST_OPCODES:
-                raise PickleError(f"has more than {MOST_OPCODES:,} opcodes")
+        for count, (opcode, argument, _) in enumerate(pickletools.genops(data), 1):
+            if count > most:
+                raise PickleError(f"has too many opcodes: all pickles of a file may have {MOST_OPCODES:,}")
             reader.take(opcode.name, argument)
         value = reader.stack[-1]
     except PickleError:
@@ -103,7 +105,7 @@ def read_pickle(data: bytes) -> Pickle:
         raise PickleError(
             f"is a damaged pickle ({type(error).__name__}: {' '.join(str(error).split())[:80]})"
         ) from error
-    return Pickle(value, tuple(reader.names), tuple(reader.calls))
+    return Pickle(value, tuple(reader.names), tuple(reader.calls), count)
 
 
 class Reader:
@@ -163,21 +165,19 @@ class Reader:
     def call(self, function: object, args: object) -> None:
         if not isinstance(args, tuple):
             raise TypeError("arguments that are no tuple")
-        path = (
-            function.path
-            if isinstance(function, Name)
-            else ""
-            if not isinstance(function, Call)
-            else f"{function.path}()"
-        )
+        path = function.path if isinstance(function, Name | Call) else ""
+        if isinstance(function, Call):
+            path = path.removesuffix("()") + "()"  # f()()() is written f(), so that it does not grow with every call
         made = Call(path, args)
         self.calls.append(made)
         self.stack.append(made)
 
     def set_items(self, pairs: list) -> None:
         for key, value in pairs_of(pairs):
-            if not isinstance(key, str | int | float | bool | bytes | None):  # others may take for ever to hash
+            if not isinstance(key, str | int | bytes | None):  # others may take for ever to hash
                 raise TypeError(f"a key of the type {type(key).__name__}")
+            if isinstance(key, int) and key.bit_length() > MOST_KEY_BITS:  # of which many may have one hash
+                raise TypeError(f"a key of {key.bit_length()} bits")
             target = self.stack[-1]
             (target.items if isinstance(target, Call) else target)[key] = value
 

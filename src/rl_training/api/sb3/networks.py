@@ -41,11 +41,13 @@ def numbered(tensors: Tensors, prefix: str, part: str) -> list[str]:
 
 
 def widths(tensors: Tensors, layers: Sequence[Layer]) -> list[int]:
-    """Returns the number of outputs of every layer; raises MissingLayersError if a layer is not there."""
+    """Returns the number of outputs of every layer; raises MissingLayersError if a layer is not there, or empty."""
     for layer in layers:
         for name in layer:
             if f"{name}.weight" not in tensors or tensors[f"{name}.weight"].ndim != 2:
                 raise MissingLayersError(f"has no layer {name}")
+            if not tensors[f"{name}.weight"].numel():
+                raise MissingLayersError(f"has a layer {name} without weights")
     return [sum(len(tensors[f"{name}.weight"]) for name in layer) for layer in layers]
 
 

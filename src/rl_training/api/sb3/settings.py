@@ -90,7 +90,8 @@ def take_policy(archive: Archive, found: Translation, known: dict[str, str]) -> 
         raise archive.refusal(f"has policy_kwargs that are {described(given)} instead of a mapping")
     for key, value in given.items():
         if key == "activation_fn":
-            found.keywords[key] = our_activation(value.name if isinstance(value, Name) else value)
+            named = value.name if isinstance(value, Name) else value
+            found.keywords[key] = our_activation(named if isinstance(named, str) else described(named))
         elif key in OF_POLICY and key in known and isinstance(value, int | float | bool):
             found.keywords[key] = value
         elif key == "features_extractor_class" and not (isinstance(value, Name) and value.name in EXTRACTORS):
@@ -99,7 +100,7 @@ def take_policy(archive: Archive, found: Translation, known: dict[str, str]) -> 
                 "encoder= and train it anew"
             )
         elif key in ONLY and value not in ONLY[key]:
-            raise archive.refusal(f"was built with policy_kwargs {key}={str(value)[:60]}, which is not available here")
+            raise archive.refusal(f"was built with policy_kwargs {key}={described(value)}, which is not available here")
         elif key not in (*FROM_TENSORS, *OF_POLICY, *ONLY, "features_extractor_class"):
             raise archive.refusal(f"was built with policy_kwargs {str(key)[:60]!r}, which is not known here")
 
@@ -164,5 +165,5 @@ def num_envs(archive: Archive) -> int:
     if number is None:
         return 1
     if not isinstance(number, int) or not 1 <= number <= MOST_ENVS:
-        raise archive.refusal(f"has n_envs={str(number)[:40]}, which must be between 1 and {MOST_ENVS:,}")
+        raise archive.refusal(f"has n_envs={described(number)}, which must be between 1 and {MOST_ENVS:,}")
     return number

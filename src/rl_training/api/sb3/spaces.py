@@ -36,6 +36,10 @@ def space_of(record: object) -> gym.Space:
             return gym.spaces.MultiBinary(int(counts) if counts.ndim == 0 else [int(count) for count in counts])
         case "Dict":
             leaves = leaves_of(state["spaces"]).items()
+            if any(
+                isinstance(leaf, Call) and leaf.path.endswith(".Dict") for _, leaf in leaves
+            ):  # which may share leaves
+                raise PickleError("has a Dict space within another: only one level is supported")
             return gym.spaces.Dict(OrderedDict((str(key), space_of(leaf)) for key, leaf in leaves))  # in this order
     raise PickleError(
         f"has a {record.path.rpartition('.')[2]} space: only Box, Discrete, MultiDiscrete, MultiBinary and Dict are known"

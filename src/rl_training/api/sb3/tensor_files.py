@@ -1,7 +1,8 @@
 """Files of tensors as torch writes them, checked before `torch.load` may open them with `weights_only=True`.
 
 The one file of the package that calls `torch.load`. Checked before: that the file is an uncompressed zip, so that its
-size bounds the memory, and that its program names nothing but tensors.
+size bounds the memory, and that its program names nothing but tensors. Torch gets a new zip of the records that were
+checked, because its own reader may find other records in a file with two directories.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ KNOWN = {Name("collections", "OrderedDict"), Name("torch._utils", "_rebuild_tens
 KNOWN |= {Name("torch._utils", "_rebuild_parameter"), *(Name("torch", f"{kind}Storage") for kind in STORAGES)}
 OLD = b"\x80\x02\x8a\x0a"  # how files begin that are no zip
 MOST_RECORDS = 100_000
+MOST_TIMES = 10  # the file's own size: the bytes of all tensors, of which several may share their numbers
 
 
 def read_tensors(data: bytes) -> object:
@@ -29,19 +31,35 @@ def read_tensors(data: bytes) -> object:
     Raises PickleError if the file is damaged or compressed, names anything but tensors, or has one that is larger than
     the bytes of the file, or not finite.
     """
-    check_file(data)
+    records = checked_records(data)
     try:
-        content = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+        content = torch.load(zipped(records), map_location="cpu", weights_only=True)
     except (RuntimeError, ValueError, TypeError, KeyError, IndexError, AttributeError, OSError, EOFError) as error:
         raise PickleError(f"torch cannot read ({' '.join(str(error).split())[:200]})") from error
+    total = 0
     for tensor in leaves(content):
         if isinstance(tensor, Tensor):
             check_tensor(tensor, len(data))
+            total += tensor.nbytes
+            if total > MOST_TIMES * len(data):
+                raise PickleError(f"has tensors of more than {MOST_TIMES} times its own size")
     return content
 
 
-def check_file(data: bytes) -> None:
-    """Raises PickleError unless the bytes are an uncompressed zip whose program makes nothing but tensors."""
+def zipped(records: dict[str, bytes]) -> io.BytesIO:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as file:
+        for name, content in records.items():
+            file.writestr(zipfile.ZipInfo(name), content)
+    out.seek(0)
+    return out
+
+
+def checked_records(data: bytes) -> dict[str, bytes]:
+    """Returns the records of an uncompressed zip by name.
+
+    Raises PickleError unless the bytes are such a zip, and its program makes nothing but tensors.
+    """
     if data.startswith(OLD):
         raise PickleError("torch wrote before version 1.6: load and save the model once with Stable-Baselines3")
     try:
@@ -57,12 +75,14 @@ def check_file(data: bytes) -> None:
             programs = [name for name in names if name.endswith("data.pkl")]
             if len(programs) != 1:
                 raise PickleError("is not a file of torch's zip format, which has one data.pkl")
-            program = read_pickle(file.read(programs[0]))
+            content = {record.filename: file.read(record) for record in records}
+            program = read_pickle(content[programs[0]])
     except (zipfile.BadZipFile, struct.error, NotImplementedError, RuntimeError, EOFError, OSError) as error:
         raise PickleError(f"is not a file of torch's zip format, or damaged ({error})") from error
     for name in program.names:
         if name not in KNOWN:
             raise PickleError(f"names {name.path}, and a file of tensors has no need of that")
+    return content
 
 
 def leaves(content: object) -> Iterator[object]:

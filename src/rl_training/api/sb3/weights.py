@@ -16,6 +16,7 @@ from rl_training.core import Adam, Algorithm, Optimizer, RMSprop
 STATISTICS = ("ra_mean", "ra_var", "steps")  # of batch renormalisation, which no optimizer moves
 AVERAGES = {"mean": "exp_avg", "square": "exp_avg_sq"}
 OPTIMIZERS = ("Adam", "RMSprop", "RMSpropTFLike")
+MOST_STEPS = 1e15
 
 
 class Watched(Mapping[str, Tensor]):
@@ -86,9 +87,18 @@ def parameter_names(tensors: Tensors, prefix: str) -> list[str]:
 
 
 def group_of(archive: Archive, member: str) -> dict:
-    """Returns the settings of an optimizer in an archive, such as "eps"; {} if it is not there or has several groups."""
+    """Returns the settings of an optimizer in an archive, such as "eps"; {} if it is not there or has several groups.
+
+    Left out are those that are no plain numbers, or lists of such.
+    """
     groups = archive.tensors(f"{member}.pth").get("param_groups")
-    return groups[0] if isinstance(groups, list) and len(groups) == 1 and isinstance(groups[0], dict) else {}
+    group = groups[0] if isinstance(groups, list) and len(groups) == 1 and isinstance(groups[0], dict) else {}
+    return {name: value for name, value in group.items() if is_plain(value)}
+
+
+def is_plain(value: object) -> bool:
+    parts = value if isinstance(value, list | tuple) else (value,)
+    return all(part is None or isinstance(part, int | float) for part in parts)
 
 
 def optimizer_of(archive: Archive) -> str:
@@ -127,20 +137,21 @@ def copy_optimizers(archive: Archive, algorithm: Algorithm, family: Family, tens
                 notes.append(f"{member}.pth holds no averages yet, so its optimizer starts anew")
             continue
         numbers = group.get("params")
-        names = next((n for p in (prefix, "") if len(n := parameter_names(tensors, p)) == len(numbers or ())), None)
-        if names is None or numbers != list(range(len(names))) or not fits(optimizer, group):
+        names = [parameter_names(tensors, part) for part in (prefix, "")]
+        names = next((found for found in names if numbers == list(range(len(found)))), None)
+        if names is None or not fits(optimizer, group):
             notes.append(f"{member}.pth does not fit its networks, or is of another kind, so its optimizer starts anew")
             continue
         try:
             fill(optimizer, {names[index]: parts for index, parts in state.items()}, family, tensors, ours)
-        except (KeyError, IndexError, RuntimeError, TypeError, ValueError) as error:
+        except (KeyError, IndexError, RuntimeError, TypeError, ValueError, AttributeError) as error:
             raise archive.refusal(f"has an optimizer {member}.pth that does not fit its networks ({error})") from error
     return notes
 
 
 def fits(optimizer: Optimizer, group: dict) -> bool:
     if isinstance(optimizer, Adam):
-        return tuple(group.get("betas", ())) == optimizer.betas
+        return group.get("betas") == optimizer.betas
     return isinstance(optimizer, RMSprop) and "alpha" in group
 
 
@@ -152,7 +163,12 @@ def fill(optimizer: Optimizer, state: dict[str, dict], family: Family, tensors: 
         for name, average in averages.items():
             if average.shape != tensors[name].shape:
                 raise ValueError(f"{theirs} of {name} has the shape {tuple(average.shape)}")
+            if mine == "square" and (average < 0).any():
+                raise ValueError(f"{theirs} of {name} has negative numbers, and is a mean of squares")
         parts = [family.plan[ours[id(target)]](averages).reshape(-1) for target in optimizer.targets]
         getattr(optimizer, mine).copy_(torch.cat(parts))
     if isinstance(optimizer, Adam):
-        optimizer.count.fill_(max(float(parts["step"]) for parts in state.values()))
+        count = max(float(parts["step"]) for parts in state.values())
+        if not 0 <= count < MOST_STEPS:
+            raise ValueError(f"it took {count:g} steps")
+        optimizer.count.fill_(count)
