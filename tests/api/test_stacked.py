@@ -181,7 +181,6 @@ def test_a_member_whose_numbers_are_not_finite_leaves_the_others(name: str, tmp_
         (rl_training.PrioritizedDQN, {"n_steps": 1, "train_freq": 4}, "prioritized"),
         (SAC, {"env": "Pendulum-v1", "n_steps": 1, "train_freq": 4, "critic_dropout": 0.1}, "critic_dropout"),
         (TD3, {"env": "Pendulum-v1", "n_steps": 1, "train_freq": 4, "action_noise": "ou"}, "memory"),
-        (PPO, {"backend": "gymnasium"}, "host"),
         (PPO, {"normalize_observation": True}, "normalize_observation"),
         (PPO, {"normalize_reward": True}, "normalize_reward"),
     ],
@@ -191,6 +190,15 @@ def test_what_cannot_be_stacked_is_refused_in_one_sentence(kind, changes: dict, 
     with pytest.raises(ConfigError, match=named) as refusal:
         rl_training.stacked(kind, settings.pop("env", "CartPole-v1"), seeds=range(2), **settings)
     assert re.search(r": train the seeds one after the other", str(refusal.value))
+
+
+@pytest.mark.parametrize(
+    ("env", "advice"),
+    [("CartPole-v1", "set env.backend=native"), ("FrozenLake-v1", "train the seeds one after the other")],
+)
+def test_environments_on_the_host_are_refused_with_what_to_do(env: str, advice: str) -> None:
+    with pytest.raises(ConfigError, match=f"stepped on the host.*: {advice}"):
+        rl_training.stacked(PPO, env, seeds=range(2))
 
 
 RATES = ["lin_1e-2", 1e-3]
@@ -263,6 +271,33 @@ def test_a_large_stack_takes_two_threads_unless_the_user_says_how_many(told, exp
     stack.learn(64, progress=False)
     stack.learn(64, progress=False)  # the runs' configs know by now how many one of them alone would take
     assert seen == [expected, expected]
+
+
+@pytest.mark.parametrize(
+    ("seeds", "settings", "said"),
+    [
+        (4, {}, r"seeds=4 must be a list of whole numbers: write range\(4\)"),
+        ("0..3", {}, r"seeds='0\.\.3' must be a list"),
+        ([1, 2, 1], {}, r"seeds=\[1, 2, 1\] names a seed twice"),
+        ([1, 2], {"seed": 3}, r"seed=3 is one member's"),
+    ],
+)
+def test_seeds_that_are_none_are_refused(seeds, settings: dict, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        rl_training.stacked(PPO, "CartPole-v1", seeds=seeds, backend="native", **settings)
+
+
+def test_an_agent_is_one_member_only() -> None:
+    agent = PPO("CartPole-v1", batch_size=32, **SMALL)
+    with pytest.raises(ConfigError, match="given twice"):
+        rl_training.Stacked([agent, agent])
+
+
+def test_a_run_that_has_begun_is_told_to_wait_for_the_others() -> None:
+    begun, new = (PPO("CartPole-v1", seed=seed, batch_size=32, **SMALL) for seed in range(2))
+    begun.learn(stop_at=64, progress=False)  # which fills in its device and threads
+    with pytest.raises(ConfigError, match="stand at different steps"):
+        rl_training.Stacked([begun, new]).learn(progress=False)
 
 
 def test_a_list_of_settings_has_a_value_for_each_seed() -> None:

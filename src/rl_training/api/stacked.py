@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -10,10 +10,12 @@ from rl_training.api.agent import Agent
 from rl_training.api.build import expected_work
 from rl_training.api.training import build_run, check_idle, pause_at, with_budget
 from rl_training.config import ConfigError, RunConfig
+from rl_training.config.parallelism import resolve_device
 from rl_training.config.parsing import parse_flag, parse_path
 from rl_training.config.registry import ALGORITHMS
 from rl_training.core import Algorithm
 from rl_training.envs import NativeEnv
+from rl_training.envs.catalogue import NATIVE
 from rl_training.experience.settings import ReplaySettings, RolloutSettings
 from rl_training.experiment.run import TrainResult
 from rl_training.experiment.signals import StopTogether
@@ -36,12 +38,15 @@ class Stacked:
         self.agents = list(agents)
         if not self.agents:
             raise ConfigError("a stack has no members: give at least one seed")
+        if len({id(agent) for agent in self.agents}) < len(self.agents):
+            raise ConfigError("an agent is given twice, and cannot be two members of a stack: build one for each")
         for agent in self.agents:
             reason = why_not_stacked(agent)
             if reason is not None:
                 raise ConfigError(reason)
         check_alike(self.agents)
-        self.threads = self.agents[0].config.training.threads  # what the user said; building a run fills it in
+        said = [agent.config.training.threads for agent in self.agents]
+        self.threads = next((number for number in said if number), None)  # by the user, or in a run that has begun
 
     def learn(
         self, total_timesteps: int | None = None, *, stop_at: int | None = None, progress: bool = True
@@ -111,7 +116,7 @@ def stacked(
     lists with a value for each seed. With `run_dir`, every run is recorded in a folder of it, such as `seed7`. Raises
     ConfigError if such runs cannot be stacked, with the reason.
     """
-    whole, all_seeds = parse_path(run_dir, "run_dir") if run_dir is not None else None, list(dict.fromkeys(seeds))
+    whole, all_seeds = parse_path(run_dir, "run_dir") if run_dir is not None else None, distinct_seeds(seeds, settings)
     free = may_differ(ALGORITHMS[kind.name].algorithm) if kind.name else ()
     lists = {name: list(value) for name, value in settings.items() if name in free and isinstance(value, list | tuple)}
     for name, values in lists.items():
@@ -131,11 +136,25 @@ def stacked(
     return Stacked(agents)
 
 
+def distinct_seeds(seeds: Iterable[int], settings: Mapping[str, object]) -> list[int]:
+    """Returns the seeds of a stack; raises ConfigError if they are no list, repeat each other, or are given twice."""
+    if isinstance(seeds, str) or not isinstance(seeds, Iterable):
+        raise ConfigError(f"seeds={seeds!r} must be a list of whole numbers: write range(4) for 0 to 3")
+    if "seed" in settings:
+        raise ConfigError(f"seed={settings['seed']!r} is one member's: leave it out, seeds has them all")
+    listed = list(seeds)
+    if len(set(listed)) < len(listed):
+        raise ConfigError(f"seeds={listed!r} names a seed twice: give each once")
+    return listed
+
+
 def why_not_stacked(agent: Agent) -> str | None:
     """Returns the reason why an agent cannot be a member of a stack, with what to do instead; None if it can."""
     config, algorithm = agent.config, agent.algorithm
     kind = type(algorithm).__name__.removesuffix("Algorithm")
     tensor_code = config.env.can.on_device if agent.env is None else type(agent.env) is NativeEnv
+    if not tensor_code and config.env.id in NATIVE:
+        return f"env.id={config.env.id!r} is stepped on the host, and a stack needs tensor code: set env.backend=native"
     reasons = {
         f"{kind} {algorithm.why_not_stacked}": algorithm.why_not_stacked is not None,
         f"env.id={config.env.id!r} is stepped on the host, and a stack needs tensor code": not tensor_code,
@@ -174,7 +193,7 @@ def where_it_stands(agent: Agent) -> tuple[int, ...]:
 def check_alike(agents: Sequence[Agent]) -> None:
     """Raises ConfigError, which names a setting, if agents differ in more than their seeds."""
     free = may_differ(type(agents[0].algorithm))
-    first, *others = [settings_by_path(agent.config.replace("training", seed=0)) for agent in agents]
+    first, *others = [shared_settings(agent) for agent in agents]
     for other, agent in zip(others, agents[1:], strict=True):
         for path in first.keys() | other.keys():
             one, another = first.get(path), other.get(path)
@@ -193,7 +212,7 @@ def check_alike(agents: Sequence[Agent]) -> None:
 def structure_of(agent: Agent) -> str:
     """Returns a text that is the same for agents that can be members of one stack."""
     free = {f"algorithm.{name}" for name in may_differ(type(agent.algorithm))}
-    settings = settings_by_path(agent.config.replace("training", seed=0))
+    settings = shared_settings(agent)
     kinds = {path: kind_of(value) if path in free else value for path, value in sorted(settings.items())}
     return f"{kinds}, {where_it_stands(agent)}"
 
@@ -207,6 +226,14 @@ def may_differ(method: type[Algorithm]) -> tuple[str, ...]:
 def kind_of(value: object) -> str:
     """Returns what a setting is: a number, also as a schedule; a text; or nothing."""
     return "number" if isinstance(value, int | float | dict) else type(value).__name__
+
+
+def shared_settings(agent: Agent) -> dict[str, object]:
+    """Returns an agent's settings without its seed and what building a run fills in: device and threads."""
+    training = agent.config.training
+    return settings_by_path(
+        agent.config.replace("training", seed=0, threads=None, device=resolve_device(training.device))
+    )
 
 
 def settings_by_path(config: RunConfig) -> dict[str, object]:
