@@ -16,7 +16,7 @@ from torch import Tensor
 from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, num_actions
 from rl_training.algorithms.target_networks import TargetNetworks, frozen_copy
 from rl_training.core import Loss, Metrics, Schedule, Step, StepBatch, Supply, Tree, register
-from rl_training.core.noise import ask
+from rl_training.core.noise import noise_like
 from rl_training.core.ranges import Count, NonNegative, Positive, PositiveSchedule, PositiveShare, Real, Several, Share
 from rl_training.functional import weighted_mean, weighted_means
 from rl_training.models import (
@@ -177,7 +177,7 @@ class DQNAlgorithm(OffPolicyAlgorithm[DQNConfig]):
         """Returns random fractions [batch, num] for IQN, fixed midpoints [n] for quantiles, else a placeholder."""
         head = self.policy.network.head
         if self.config.head == "iqn":
-            return ask("uniform", batch.weight.new_empty(batch.weight.shape[0], num))
+            return noise_like("uniform", batch.weight.new_empty(batch.weight.shape[0], num))
         return head.midpoints if isinstance(head, QuantileHead) else batch.weight
 
     def values(self, obs: Tree) -> Tensor:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from rl_training.algorithms.continuous import ContinuousAlgorithm, ContinuousConfig, TargetedConfig
 from rl_training.algorithms.target_networks import TargetNetworks
 from rl_training.core import Loss, Needs, Step, StepBatch, Supply, register
-from rl_training.core.noise import ask
+from rl_training.core.noise import noise_like
 from rl_training.core.ranges import Count, PositiveSchedule, Range, Real
 from rl_training.functional import weighted_mean
 from rl_training.models import ObservationNormalizer, SquashedGaussianPolicy
@@ -130,7 +130,7 @@ class SACAlgorithm(ContinuousAlgorithm[SACConfig]):
         c = self.config
         if c.critic_subset is None or c.critic_subset == c.n_critics:
             return None
-        return ask("uniform", self.log_ent_coef.new_empty(c.n_critics)).topk(c.critic_subset).indices
+        return noise_like("uniform", self.log_ent_coef.new_empty(c.n_critics)).topk(c.critic_subset).indices
 
     def update_actor(self, batch: StepBatch) -> Step:
         actor = self.minimize(self.actor_loss, batch, "actor")

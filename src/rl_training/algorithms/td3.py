@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from rl_training.algorithms.continuous import ContinuousAlgorithm, TargetedConfig
 from rl_training.algorithms.target_networks import TargetNetworks, frozen_copy
 from rl_training.core import Absent, Loss, Schedule, StepBatch, Tree, register
-from rl_training.core.noise import ask
+from rl_training.core.noise import noise_like
 from rl_training.core.ranges import Count, NonNegative, PositiveSchedule
 from rl_training.models import DeterministicPolicy, ObservationNormalizer
 
@@ -80,7 +80,7 @@ class TD3Algorithm(ContinuousAlgorithm[TD3Config]):
         """Returns the target actor's actions [batch, size] in [-1, 1], with clipped noise, for its features."""
         c, action = self.config, torch.tanh(self.target_actor.read(features))
         if c.target_policy_noise:
-            noise = c.target_policy_noise * ask("normal", action)
+            noise = c.target_policy_noise * noise_like("normal", action)
             action = (action + noise.clamp(-c.target_noise_clip, c.target_noise_clip)).clamp(-1, 1)
         return action
 

@@ -15,7 +15,7 @@ ROOT = "runs"
 TRAIN_ONE = "train one with `rl-training train ppo/cartpole`, or name the folder that holds yours with --root"
 
 
-def chosen(options: argparse.Namespace, given: Sequence[str] = (), *, exact: bool = False) -> list[RunRecord]:
+def choose_runs(options: argparse.Namespace, given: Sequence[str] = (), *, exact: bool = False) -> list[RunRecord]:
     """Returns the runs below the root that fulfil --where, sorted; those in `given` alone, if there are any.
 
     A folder in `given` stands for the runs in it, unless `exact`. Raises ValueError for one that is none of these.
@@ -27,11 +27,11 @@ def chosen(options: argparse.Namespace, given: Sequence[str] = (), *, exact: boo
     if not given:
         return found
     every = found if options.where is None else list(find_runs(root))
-    wanted = {record.path for name in given for record in at(name, root, every, exact=exact)}
+    wanted = {record.path for name in given for record in runs_at(name, root, every, exact=exact)}
     return [record for record in found if record.path in wanted]
 
 
-def at(name: str, root: Path, found: Sequence[RunRecord], *, exact: bool) -> list[RunRecord]:
+def runs_at(name: str, root: Path, found: Sequence[RunRecord], *, exact: bool) -> list[RunRecord]:
     """Returns the run that is called `name` or has this path or, unless `exact`, the runs in the folder of that name."""
     paths = {os.path.abspath(root / name), os.path.abspath(os.path.expanduser(name))}
     same = [record for record in found if record.name == name or os.path.abspath(record.path) in paths]
@@ -51,13 +51,13 @@ def at(name: str, root: Path, found: Sequence[RunRecord], *, exact: bool) -> lis
     raise ValueError(f"there is no run {name} below {root}: see `rl-training runs list`, or give another --root")
 
 
-def named(name: str, root: str) -> RunRecord:
+def run_named(name: str, root: str) -> RunRecord:
     """Returns the run that is called `name` below the root, or has this path anywhere."""
     folder, path = Path(root).expanduser(), Path(name).expanduser()
     found = list(find_runs(folder)) if folder.is_dir() else []
     if is_run(path) and all(record.path.resolve() != path.resolve() for record in found):
         return RunRecord(path)
-    return at(name, folder, found, exact=True)[0]
+    return runs_at(name, folder, found, exact=True)[0]
 
 
 def why_none(options: argparse.Namespace) -> str:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from rl_training.cli.chosen_runs import chosen, named, why_none
+from rl_training.cli.chosen_runs import choose_runs, run_named, why_none
 from rl_training.cli.text_table import csv_table, text_table
 from rl_training.experiment.find_runs import COLUMNS, RunFields, check_fields
 from rl_training.experiment.report.formatting import number, plural, size
@@ -31,7 +31,7 @@ def list_or_change(options: argparse.Namespace) -> int:
 
 def list_runs(options: argparse.Namespace) -> int:
     """Prints the runs below the root, one per line."""
-    found = chosen(options)
+    found = choose_runs(options)
     columns = [name.strip() for name in options.columns.split(",")] if options.columns else list(COLUMNS)
     fields = [RunFields(record) for record in found]
     check_columns(columns, fields)
@@ -52,7 +52,7 @@ def list_runs(options: argparse.Namespace) -> int:
 
 def show_run(options: argparse.Namespace) -> int:
     """Prints everything about one run but its logs."""
-    record = named(options.run, options.root)
+    record = run_named(options.run, options.root)
     if options.json:
         about = {"config": record.config, "metadata": record.metadata, "result": record.result}
         lists = {"evaluations": record.evaluations(), "checkpoints": [path.name for path in record.checkpoints()]}
@@ -89,7 +89,7 @@ def compare(options: argparse.Namespace) -> int:
     """Prints the groups of runs, their scores and the settings in which they differ."""
     from rl_training.experiment.report.compare_runs import compare_runs  # imports torch, which `list` need not
 
-    found = chosen(options, options.runs)
+    found = choose_runs(options, options.runs)
     if not found:
         raise ValueError(why_none(options))
     comparison = compare_runs(found)
@@ -169,7 +169,7 @@ def remove(options: argparse.Namespace) -> int:
     """Removes runs, after asking."""
     if not options.runs and options.where is None:
         raise ValueError("runs rm: name the runs to remove, or choose them with --where")
-    found = chosen(options, options.runs, exact=True)
+    found = choose_runs(options, options.runs, exact=True)
     for record in found:
         if problem := why_not_removed(record):
             raise ValueError(f"{problem}; nothing was removed")
@@ -197,7 +197,7 @@ def agreed(question: str) -> bool:
 
 
 def check_columns(columns: Sequence[str], fields: Sequence[RunFields]) -> None:
-    unknown = [name for name in columns if not any(name in one.small for one in fields)]
+    unknown = [name for name in columns if not any(name in one.without_settings for one in fields)]
     if unknown and fields:
         check_fields(unknown, list(dict.fromkeys(name for one in fields for name in one)), "--columns")
 

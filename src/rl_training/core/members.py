@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from rl_training.core.noise import Asked, given, noted
+from rl_training.core.noise import NoiseRequest, provided_noise, recorded_requests
 from rl_training.core.optimizer import Optimizer
 from rl_training.core.vmap import vmap
 
@@ -26,8 +26,9 @@ class Members:
         self.slots = [slot for owner, slot in slots(module) if not isinstance(owner, Optimizer)]
         self.slots += getattr(module, "own_numbers", [])
         self.tensors = [held[name] for held, name in self.slots]
-        self.asked: dict[str, tuple[Asked, ...]] = {}  # by loss
-        self.draw: Callable[[tuple[Asked, ...]], tuple[Tensor, ...]] = draw_nothing  # [member, ...] for each request
+        self.asked: dict[str, tuple[NoiseRequest, ...]] = {}  # by loss
+        # returns a tensor [member, ...] for each request
+        self.draw: Callable[[tuple[NoiseRequest, ...]], tuple[Tensor, ...]] = draw_nothing
 
     def each(self, function: Callable, *arguments: Any) -> Any:
         """Returns the results of `function` for every member, [member, ...], with the member's parameters and buffers.
@@ -42,7 +43,7 @@ class Members:
         What the loss of this name asks for is noted at its first call.
         """
         if name not in self.asked:
-            with noted() as asked, torch.no_grad():
+            with recorded_requests() as asked, torch.no_grad():
                 self.each(function, batch)
             self.asked[name] = tuple(asked)
         if not self.asked[name]:
@@ -60,11 +61,11 @@ class Members:
 
 
 def with_numbers(function: Callable, numbers: Sequence[Tensor], batch: Any) -> Any:
-    with given(numbers):
+    with provided_noise(numbers):
         return function(batch)
 
 
-def draw_nothing(asked: tuple[Asked, ...]) -> tuple[Tensor, ...]:
+def draw_nothing(asked: tuple[NoiseRequest, ...]) -> tuple[Tensor, ...]:
     raise TypeError("this stack has no source of random numbers")
 
 

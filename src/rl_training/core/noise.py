@@ -14,7 +14,7 @@ Source = Callable[[Kind, Tensor], Tensor]
 SOURCES: list[Source] = []  # of the innermost block; without one, torch's own generator
 
 
-class Asked(NamedTuple):
+class NoiseRequest(NamedTuple):
     """A request for random numbers: their distribution, and how many of them in which shape."""
 
     kind: Kind
@@ -32,7 +32,7 @@ class Asked(NamedTuple):
                 return out.uniform_(generator=generator)
 
 
-def ask(kind: Kind, x: Tensor) -> Tensor:
+def noise_like(kind: Kind, x: Tensor) -> Tensor:
     """Returns random numbers of the shape of `x`: those that were drawn beforehand, if there are any."""
     if SOURCES:
         return SOURCES[-1](kind, x)
@@ -45,13 +45,13 @@ def ask(kind: Kind, x: Tensor) -> Tensor:
             return torch.rand_like(x)
 
 
-def are_given() -> bool:
+def noise_is_provided() -> bool:
     """Says if requests are answered by what was drawn beforehand, instead of torch's own generator."""
     return len(SOURCES) > 0
 
 
 @contextmanager
-def given(numbers: Sequence[Tensor]) -> Iterator[None]:
+def provided_noise(numbers: Sequence[Tensor]) -> Iterator[None]:
     """Gives these numbers, one tensor for each request in the block, in their order."""
     left = list(numbers)
     SOURCES.append(lambda kind, x: left.pop(0))
@@ -62,16 +62,16 @@ def given(numbers: Sequence[Tensor]) -> Iterator[None]:
 
 
 @contextmanager
-def noted() -> Iterator[list[Asked]]:
+def recorded_requests() -> Iterator[list[NoiseRequest]]:
     """Lists the requests in the block, and answers them with ones; draws nothing."""
-    asked: list[Asked] = []
+    requests: list[NoiseRequest] = []
 
     def note(kind: Kind, x: Tensor) -> Tensor:
-        asked.append(Asked(kind, x.shape))
+        requests.append(NoiseRequest(kind, x.shape))
         return torch.ones_like(x)
 
     SOURCES.append(note)
     try:
-        yield asked
+        yield requests
     finally:
         SOURCES.pop()

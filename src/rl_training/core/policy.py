@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from rl_training.core.converters import ActionConverter, ObservationConverter
-from rl_training.core.noise import ask
+from rl_training.core.noise import noise_like
 from rl_training.core.spaces import Box, Discrete, Spec
 from rl_training.core.tree import Tree, tree_leaves
 
@@ -117,9 +117,9 @@ class UniformPolicy(Policy):
     def act(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = True) -> Act:
         leaf = next(tree_leaves(obs))
         if isinstance(self.action, Box):
-            uniform = ask("uniform", torch.empty(leaf.shape[0], self.action.size, device=leaf.device))
+            uniform = noise_like("uniform", torch.empty(leaf.shape[0], self.action.size, device=leaf.device))
             return Act(2 * uniform - 1, torch.full_like(uniform[:, 0], -self.action.size * math.log(2)), memory)
         mask = obs.get("action_mask") if isinstance(obs, dict) else None
         allowed = torch.ones(leaf.shape[0], self.action.num, device=leaf.device) if mask is None else mask.float()
-        action = (allowed * (1 + ask("uniform", allowed))).argmax(-1)
+        action = (allowed * (1 + noise_like("uniform", allowed))).argmax(-1)
         return Act(action, -allowed.sum(-1).log(), memory)

@@ -58,7 +58,7 @@ class RunFields(Mapping[str, object]):
         self.record = record
 
     @cached_property
-    def small(self) -> dict[str, object]:
+    def without_settings(self) -> dict[str, object]:
         result = {name: value for name, value in self.record.result.items() if not isinstance(value, dict)}
         return self.record.summary | {name: value for name, value in result.items() if name not in self.record.summary}
 
@@ -67,19 +67,19 @@ class RunFields(Mapping[str, object]):
         return flat_settings(self.record)
 
     def __getitem__(self, name: str) -> object:
-        return self.small[name] if name in self.small else self.settings[name]
+        return self.without_settings[name] if name in self.without_settings else self.settings[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.small | self.settings)
+        return iter(self.without_settings | self.settings)
 
     def __len__(self) -> int:
-        return len(self.small | self.settings)
+        return len(self.without_settings | self.settings)
 
 
 def check_query(query: Query | None, sort: str, found: list[RunFields]) -> None:
     """Raises ValueError if a field of the condition or of the order is in no run, unless there are no runs."""
     for source, asked in (("--where", query.fields if query else ()), ("--sort", [sort.removeprefix("-")])):
-        unknown = [field for field in asked if not any(field in fields.small for fields in found)]
+        unknown = [field for field in asked if not any(field in fields.without_settings for fields in found)]
         if unknown and found:
             check_fields(unknown, list(dict.fromkeys(name for fields in found for name in fields)), source)
 

@@ -16,7 +16,7 @@ from rl_training.experiment.run_callbacks import Evaluation, build_callbacks
 from rl_training.experiment.run_directory import RunDirectory
 from rl_training.runtime import Callback, Trainer
 from rl_training.runtime.progress import UNITS
-from rl_training.runtime.taking_turns import last
+from rl_training.runtime.taking_turns import take_all_turns
 from rl_training.runtime.torch_context import plain_torch
 
 
@@ -70,7 +70,7 @@ class Run:
         With a directory, locks it and writes logs, checkpoints, result and curve there; `shown` adds a progress bar.
         """
         with plain_torch(), self.trainer.settings():
-            return last(self.turns(stop_at, callbacks, shown=shown))
+            return take_all_turns(self.turns(stop_at, callbacks, shown=shown))
 
     def turns(self, stop_at: int, callbacks: list[Callback], *, shown: bool) -> Generator[None, None, TrainResult]:
         """Trains as `train` does, within the trainer's settings, and yields before every turn of the loop."""

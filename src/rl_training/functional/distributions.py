@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from rl_training.core.noise import ask
+from rl_training.core.noise import noise_like
 
 MASKED = -1e8  # a logit far below any other: probability exactly 0 in float32, and 0 * log 0 stays finite
 
@@ -27,7 +27,7 @@ class Categorical(NamedTuple):
 
     def sample(self) -> Tensor:
         # Exponential race: argmax of log p - log E is distributed as p, without a host check of the probabilities.
-        return (self.log_probs - ask("exponential", self.log_probs).log()).argmax(-1)
+        return (self.log_probs - noise_like("exponential", self.log_probs).log()).argmax(-1)
 
     def mode(self) -> Tensor:
         return self.log_probs.argmax(-1)
@@ -70,7 +70,7 @@ class Bernoulli(NamedTuple):
     logits: Tensor
 
     def sample(self) -> Tensor:
-        return (ask("uniform", self.logits) < self.logits.sigmoid()).long()
+        return (noise_like("uniform", self.logits) < self.logits.sigmoid()).long()
 
     def mode(self) -> Tensor:
         return (self.logits > 0).long()
@@ -92,7 +92,7 @@ class DiagGaussian(NamedTuple):
     log_std: Tensor
 
     def sample(self) -> Tensor:
-        return self.mean + self.log_std.exp() * ask("normal", self.mean)
+        return self.mean + self.log_std.exp() * noise_like("normal", self.mean)
 
     def mode(self) -> Tensor:
         return self.mean
@@ -116,7 +116,7 @@ class SquashedGaussian(NamedTuple):
 
         Log-probabilities are exact also where tanh saturates.
         """
-        before = self.mean + self.log_std.exp() * ask("normal", self.mean)
+        before = self.mean + self.log_std.exp() * noise_like("normal", self.mean)
         return torch.tanh(before), self.log_prob_before(before)
 
     def sample(self) -> Tensor:

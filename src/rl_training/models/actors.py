@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from rl_training.core import Act, Policy, Space, Spec, Tree
-from rl_training.core.noise import ask
+from rl_training.core.noise import noise_like
 from rl_training.core.policy import Memory, Preference
 from rl_training.functional import DiagGaussian, SquashedGaussian
 from rl_training.models.encoders import Encoder, build_encoder
@@ -97,11 +97,11 @@ class DeterministicPolicy(Policy):
         action = self.action(obs)
         if explore and self.noise == "ou":
             (state,) = forget(memory, first) if memory else (torch.zeros_like(action),)
-            step = self.noise_std * math.sqrt(OU_TIME) * ask("normal", action)
+            step = self.noise_std * math.sqrt(OU_TIME) * noise_like("normal", action)
             state = state - OU_PULL * OU_TIME * state + step
             memory, action = (state,), action + state
         elif explore and self.noise == "gaussian":
-            action = action + self.noise_std * ask("normal", action)
+            action = action + self.noise_std * noise_like("normal", action)
         unknown = torch.full_like(action[..., 0], math.nan)  # a clipped or drifting action has no density
         return Act(action.clamp(-1, 1), unknown, memory)
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rl_training.core.noise import ask
+from rl_training.core.noise import noise_like
 from rl_training.models.small_mlp import fits, run_here, small_mlp
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -140,7 +140,7 @@ class NoisyMLP(nn.Module):
         for index in range(self.num_layers):
             weight, bias = getattr(self, f"weight{index}"), getattr(self, f"bias{index}")
             if noise:
-                rows, columns = (spread(ask("normal", part)) for part in (weight[:, 0], weight[0]))
+                rows, columns = (spread(noise_like("normal", part)) for part in (weight[:, 0], weight[0]))
                 weight = weight + getattr(self, f"weight_sigma{index}") * rows.unsqueeze(1) * columns
                 bias = bias + getattr(self, f"bias_sigma{index}") * rows
             products = F.linear(x, weight, bias)

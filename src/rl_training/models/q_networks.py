@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from rl_training.core import Act, Policy, Schedule, Scheduled, Space, Spec, Tree
-from rl_training.core.noise import are_given, ask
+from rl_training.core.noise import noise_is_provided, noise_like
 from rl_training.core.policy import Memory, Preference
 from rl_training.functional import Categorical
 from rl_training.models.encoders import build_encoder, encode_mask
@@ -231,16 +231,16 @@ def epsilon_greedy(greedy: Tensor, epsilon: Tensor, num: int, mask: Tensor | Non
 
     `mask` [batch, num] marks the allowed ones of `num` actions; None allows all.
     """
-    on_host = greedy.device.type == "cpu" and not torch.compiler.is_compiling() and not are_given()
+    on_host = greedy.device.type == "cpu" and not torch.compiler.is_compiling() and not noise_is_provided()
     if on_host and mask is None and greedy.ndim == 1 and len(greedy) <= FEW:
         return choose_few(greedy, epsilon, num)
-    chance, pick = ask("uniform", torch.empty(2, *greedy.shape, device=greedy.device))
+    chance, pick = noise_like("uniform", torch.empty(2, *greedy.shape, device=greedy.device))
     if mask is None:
         random, share = (pick * num).long(), epsilon / num
     else:
         allowed = mask.bool()
         share = epsilon / allowed.sum(-1)
-        random = (allowed + ask("uniform", torch.empty(mask.shape, device=greedy.device))).argmax(-1)
+        random = (allowed + noise_like("uniform", torch.empty(mask.shape, device=greedy.device))).argmax(-1)
     action = torch.where(chance < epsilon, random, greedy)
     return action, (share + (1 - epsilon) * (action == greedy)).log()
 

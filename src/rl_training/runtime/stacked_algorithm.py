@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rl_training.core import Act, Algorithm, BatchT, Metrics, Pass, Policy, Scheduled, Step, Transition, Tree, tree_map
 from rl_training.core.members import Members, stack
-from rl_training.core.noise import Asked, ask, given, noted
+from rl_training.core.noise import NoiseRequest, noise_like, provided_noise, recorded_requests
 from rl_training.core.policy import Memory
 from rl_training.runtime.compilation import UpdateStep, build_update
 from rl_training.runtime.executors import ExecutionMode, Executor
@@ -77,23 +77,23 @@ class StackedPolicy(Policy):
         super().__init__(policy.spec)
         self.to(policy.device)
         self.stacked, self.members = policy, members
-        self.asked: tuple[Asked, ...] = ()  # the random numbers that one member's step takes
+        self.asked: tuple[NoiseRequest, ...] = ()  # the random numbers that one member's step takes
 
     def note_requests(self, obs: Tree) -> None:
         """Notes the random numbers that a member's step takes, for observations [member * env, ...]."""
         seen = tree_map(lambda x: x.unflatten(0, (self.members.number, -1)), obs)
-        with noted() as asked, torch.no_grad():
+        with recorded_requests() as asked, torch.no_grad():
             self.members.each(self.stacked.act, seen)
         self.asked = tuple(asked)
 
     def act(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = True) -> Act:
         number = self.members.number
         seen = tree_map(lambda x: x.unflatten(0, (number, -1)), obs)
-        numbers = tuple(ask(asked.kind, self.anchor) for asked in self.asked)  # [member, ...] each
+        numbers = tuple(noise_like(asked.kind, self.anchor) for asked in self.asked)  # [member, ...] each
         return tree_map(lambda x: x.flatten(0, 1), self.members.each(self.act_once, seen, numbers))
 
     def act_once(self, obs: Tree, numbers: tuple[Tensor, ...]) -> Act:
-        with given(numbers):
+        with provided_noise(numbers):
             return self.stacked.act(obs)
 
 

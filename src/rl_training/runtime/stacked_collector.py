@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from rl_training.core import Policy, Transition, Tree, tree_map
-from rl_training.core.noise import given
+from rl_training.core.noise import provided_noise
 from rl_training.envs import NativeEnv
 from rl_training.envs.episode_columns import EpisodeColumns
 from rl_training.runtime.compilation import compile_graph
@@ -85,7 +85,7 @@ class StackedCollector(NativeCollector):
 
     def block(self, policy: Policy, carry: tuple, uniform: Draws) -> Block:
         env, acting = uniform
-        with given([numbers[time] for time in range(len(env)) for numbers in acting]):
+        with provided_noise([numbers[time] for time in range(len(env)) for numbers in acting]):
             return super().block(policy, carry, env)
 
     def track_episodes(self, steps: Transition, game: Sequence = ()) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from rl_training.core.noise import Asked
+from rl_training.core.noise import NoiseRequest
 from rl_training.envs import NativeEnv
 
 GOLDEN, FIRST, SECOND = -7046029254386353131, -4658895280553007687, -7723592293110705685  # 64-bit, as signed numbers
@@ -19,11 +19,11 @@ class MemberNumbers(ABC):
     """The source of what a stack draws: for the environments' steps, for the policies', and for the orders of rows."""
 
     @abstractmethod
-    def for_steps(self, size: int, asked: tuple[Asked, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def for_steps(self, size: int, asked: tuple[NoiseRequest, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Draws for `size` steps: [time, member * env, ...] for environments, [time, member, ...] for each request."""
 
     @abstractmethod
-    def for_loss(self, asked: tuple[Asked, ...]) -> tuple[Tensor, ...]:
+    def for_loss(self, asked: tuple[NoiseRequest, ...]) -> tuple[Tensor, ...]:
         """Draws what a loss asks for, [member, ...] for each request."""
 
     @abstractmethod
@@ -47,12 +47,12 @@ class OwnNumbers(MemberNumbers):
         """`choose` are the functions by which the members' stores draw an order, or numbers that select rows."""
         self.envs, self.generators, self.choose = envs, generators, choose
 
-    def for_steps(self, size: int, asked: tuple[Asked, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def for_steps(self, size: int, asked: tuple[NoiseRequest, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         envs = torch.stack([torch.cat([env.draw() for env in self.envs]) for _ in range(size)])
         steps = [self.for_loss(asked) for _ in range(size)]
         return envs, tuple(torch.stack(numbers) for numbers in zip(*steps, strict=True))
 
-    def for_loss(self, asked: tuple[Asked, ...]) -> tuple[Tensor, ...]:
+    def for_loss(self, asked: tuple[NoiseRequest, ...]) -> tuple[Tensor, ...]:
         return tuple(torch.stack([one.draw(generator) for generator in self.generators]) for one in asked)
 
     def orders(self, num: int, stopped: Tensor) -> Tensor:
@@ -97,7 +97,7 @@ class HashedNumbers(MemberNumbers):
         """Draws numbers in (0, 1), [member, *shape]."""
         return (((self.bits(math.prod(shape)) >> 41) & 0x7FFFFF).float().add_(0.5) * 2.0**-23).unflatten(1, shape)
 
-    def drawn(self, asked: Asked, size: int) -> Tensor:
+    def drawn(self, asked: NoiseRequest, size: int) -> Tensor:
         shape = (size, *asked.shape)
         match asked.kind:
             case "exponential":
@@ -109,11 +109,11 @@ class HashedNumbers(MemberNumbers):
                 numbers = self.uniform(*shape)
         return numbers.movedim(1, 0)
 
-    def for_steps(self, size: int, asked: tuple[Asked, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def for_steps(self, size: int, asked: tuple[NoiseRequest, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         envs = self.uniform(size, self.num_envs, self.num_each).movedim(1, 0).flatten(1, 2)
         return envs, tuple(self.drawn(one, size) for one in asked)
 
-    def for_loss(self, asked: tuple[Asked, ...]) -> tuple[Tensor, ...]:
+    def for_loss(self, asked: tuple[NoiseRequest, ...]) -> tuple[Tensor, ...]:
         return tuple(self.drawn(one, 1).squeeze(0) for one in asked)
 
     def orders(self, num: int, stopped: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from rl_training.runtime.finite import NonFiniteError
 ResultT = TypeVar("ResultT")
 
 
-def last(turns: Generator[None, None, ResultT]) -> ResultT:
+def take_all_turns(turns: Generator[None, None, ResultT]) -> ResultT:
     """Takes all turns one after the other, and returns the result."""
     results: list[ResultT] = []
 

@@ -25,7 +25,7 @@ from rl_training.runtime.overlap import Overlap
 from rl_training.runtime.phases import Phase, PhasePosition, Plan
 from rl_training.runtime.progress import Progress, Unit
 from rl_training.runtime.state_tree import load_state, own_part, state_of
-from rl_training.runtime.taking_turns import last
+from rl_training.runtime.taking_turns import take_all_turns
 from rl_training.runtime.torch_context import OwnStream, plain_torch, threads_and_precision
 from rl_training.runtime.worth_compiling import CompileMode
 
@@ -105,7 +105,7 @@ class Trainer:
         closes them at the end, also after an error.
         """
         with plain_torch(), self.settings():
-            return last(self.turns(stop_at, callbacks))
+            return take_all_turns(self.turns(stop_at, callbacks))
 
     def turns(self, stop_at: int | None, callbacks: Sequence[Callback]) -> Generator[None, None, str]:
         """Trains as `run` does, within `settings`; yields before every turn, so that several trainers can take turns."""
