@@ -135,7 +135,7 @@ SCOPE = """
 - The verifiers of the cascades on SWE-bench are simulated from recorded outcomes. Those of the local models are exact,
   which verifiers of real work are not.
 - Latency and throughput were measured on two cores that other programs shared. The files name the load.
-- There is no detection of drift, no canary and no ramp yet, so nothing about them is measured.
+- There is no canary and no ramp: a policy serves all calls or none.
 """
 
 
