@@ -19,7 +19,7 @@ import numpy as np
 from rl_base.evaluation import BanditLog
 from sage.evidence.selection import Selection
 from sage.log.decision_log import DecisionLog
-from sage.log.numbers import NumberedRow, numbered_rows, reports_gone
+from sage.log.numbers import NumberedRow, last_number, numbered_rows, reports_gone
 from sage.log.records import HELD
 
 MARK, VERSION = "sage_export", 1
@@ -52,10 +52,11 @@ class Completeness:
     reports_gone: int = 0  # reports that are neither in the log nor erased: any of them may have changed an outcome
     erased: tuple[float, ...] = ()  # how much each decision that was erased by task can weigh
     erased_before_reasons: int = 0
+    bounded: bool = True  # absent rows have a worst case; those of cascades may have had any number of attempts
 
     @property
     def absent(self) -> int:
-        """Returns how many rows are taken at their worst."""
+        """Returns how many rows are missing that may be so because of their outcome."""
         return self.gone + self.reports_gone + len(self.erased)
 
     def weights(self, log: BanditLog) -> np.ndarray | None:
@@ -80,7 +81,8 @@ class Completeness:
             f"{len(self.erased):,} decisions were erased by task": len(self.erased),
         }
         parts = [text for text, number in found.items() if number]
-        text = f"{'; '.join(parts)}: taken at their worst" if parts else ""
+        then = "taken at their worst" if self.bounded else "cascades may be missing"
+        text = f"{'; '.join(parts)}: {then}" if parts else ""
         if self.erased_before_reasons:
             old = f"{self.erased_before_reasons:,} decisions were erased by a sage that noted no reason, and are not counted"
             text = f"{text}; {old}" if text else old
@@ -193,6 +195,22 @@ def header_of(
         left_out={reason: ranges_of(np.sort(numbers)) for reason, numbers in reasons.items()},
         erased=tuple(erased),
         reports_gone=reports_gone(log),
+    )
+
+
+def gaps_for_cascades(log: DecisionLog) -> Completeness:
+    """Returns what a log lacks of which steps of cascades may be a part: whatever has no reason, or was erased by task."""
+    last, there, erased_steps = last_number(log), 0, 0
+    for row in numbered_rows(log, last):
+        there += 1
+        erased_steps += row.kept is not None and row.is_step
+    return Completeness(
+        checked=True,
+        numbers=last,
+        gone=last - there,
+        reports_gone=reports_gone(log),
+        erased=(1.0,) * erased_steps,
+        bounded=False,
     )
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
+from sage.evidence.completeness import UNCHECKED, Completeness, gaps_for_cascades
 from sage.evidence.selection import Selection
+from sage.log.decision_log import DecisionLog
 from sage.pipeline.choices import DATABASE, INTERVALS
 from sage.pipeline.inputs import (
     LogLike,
@@ -150,7 +153,7 @@ class Question:
             method=INTERVALS[self.interval],
             seed=self.seed,
         )
-        return replace(found, selection=chosen.selection)
+        return replace(found, selection=chosen.selection, completeness=completeness_of(log))
 
     def ledger_of(self, log: LogLike) -> Path | None:
         """Returns the log that counts the looks: the given one, else that of the rows, else sage.db of this folder."""
@@ -160,6 +163,15 @@ class Question:
         if path is not None and is_sqlite(path):
             return path
         return DATABASE if DATABASE.is_file() else None
+
+
+def completeness_of(log: LogLike) -> Completeness:
+    """Returns what a log lacks for a proof of cascades; unchecked for rows that are not in a log."""
+    path = path_of(log)
+    if path is None or not is_sqlite(path):
+        return UNCHECKED
+    with closing(DecisionLog(path)) as opened:
+        return gaps_for_cascades(opened)
 
 
 def evaluate(

@@ -63,6 +63,12 @@ def judge_evaluation(found: OfflineEvaluation, allow_synthetic: bool, looks: int
         )
     if found.missing.gone:
         return GateVerdict(False, f"rows are not in the log: {found.missing.gone}; {WHOLE_LOG}")
+    if found.completeness.absent and not found.completeness.bounded:
+        return GateVerdict(
+            False,
+            f"{found.completeness}, and nobody knows how many attempts they had, so there is no worst case; judge those that began "
+            "later, which `sage log export --cascades --since` writes",
+        )
     for policy, weights in report.diagnostics.items():
         if weights.unsupported_mass:
             return GateVerdict(

@@ -30,6 +30,7 @@ from sage.evidence.selection import EVERYTHING, Selection
 from sage.log.cascade_steps import Step
 from sage.log.compaction import erase
 from sage.log.decision_log import DecisionLog
+from sage.pipeline.evaluating import completeness_of
 from tests.sage.examples import decision, outcome
 from tests.sage.log.test_numbers import delete
 
@@ -107,6 +108,21 @@ def test_rows_that_somebody_deleted_are_seen_wherever_they_were(log: DecisionLog
         assert header is not None
         assert reason in header.left_out
         assert RoutingData.read(path).completeness.gone == {BEFORE: 1, AFTER: 0}[reason]
+
+
+def test_a_proof_of_cascades_knows_what_may_have_been_a_step(log: DecisionLog) -> None:
+    """Whatever was erased by tenant is no matter; a step that was erased by task is, and any decision that was deleted."""
+    assert completeness_of(log.path) == Completeness(checked=True, numbers=12, bounded=False)
+    erase(log, tenant="acme")
+    erase(log, task="t2")
+    assert completeness_of(log.path).absent == 0
+    erase(log, task="t7")
+    log.close()
+    delete(log.path, "d3")
+    found = completeness_of(log.path)
+    assert (found.gone, len(found.erased), found.bounded) == (1, 1, False)
+    assert str(found).endswith("1 decisions were erased by task: cascades may be missing")
+    assert not completeness_of([]).checked
 
 
 def test_a_held_call_that_was_erased_leaves_its_decision_without_an_outcome(log: DecisionLog, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from rl_base.evaluation import Interval
 from sage.dollars import in_usd
+from sage.evidence.completeness import Completeness
 from sage.evidence.objective import weighted
 from sage.policies.learned_policy import hash_tasks
 from sage.proof.evaluation import evaluate_offline
@@ -151,6 +152,18 @@ def test_rows_that_were_dropped_before_the_export_are_noticed():
 
 def test_a_whole_log_says_that_nothing_is_missing(found):
     assert (found.missing.rows, found.missing.worst_case, found.missing.gone) == (0, None, "")
+
+
+def test_what_has_no_worst_case_is_refused_if_anything_is_missing(found):
+    """A deleted cascade may have had any number of attempts."""
+    lacking = Completeness(checked=True, numbers=2_000, gone=1, bounded=False)
+    assert decide(replace(found, completeness=replace(lacking, bounded=True))).promote
+    verdict = decide(replace(found, completeness=lacking))
+    assert not verdict.promote
+    assert verdict.reason.startswith(
+        "of the log's 2,000 decisions 1 are not here, and nothing says why: cascades may be"
+    )
+    assert decide(replace(found, completeness=replace(lacking, gone=0))).promote
 
 
 def test_a_gain_that_no_missing_outcome_could_undo_is_promoted():
