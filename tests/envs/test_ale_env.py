@@ -103,6 +103,13 @@ def test_without_clipping_and_lives_learning_sees_the_game() -> None:
     env.close()
 
 
+def test_a_video_of_a_game_is_as_fast_as_the_console() -> None:
+    """It draws 60 frames a second, of which a policy sees every fourth."""
+    env = games(num=1)
+    assert env.render_fps == 15
+    env.close()
+
+
 def test_the_contract_is_kept() -> None:
     check(EnvConfig(id="ALE/Breakout-v5", kwargs={"size": 42}, max_episode_steps=25), num_steps=60)
 

@@ -22,6 +22,7 @@ UNSEEDED = -1  # the seed of a reset that goes on with the random numbers that a
 NEVER = 2**30  # frames: steps are counted here, so that a limit is one of steps
 RESEED_STEPS, RESEED_STEPS_PER_GAME = 20_000, 1_000
 SAID_STEPS = 5_000  # a longer replay is announced
+FRAMES_PER_SECOND = 60  # of the console
 log = logging.getLogger(__name__)
 
 
@@ -42,6 +43,7 @@ class AleEnv(VectorEnv):
         self.spec = convert_spec(picture_space(env, grayscale=self.protocol.grayscale), env.single_action_space)
         usual = RESEED_STEPS + RESEED_STEPS_PER_GAME * self.num_envs
         self.reseed_steps = settings.reseed_steps or usual
+        self.render_fps = FRAMES_PER_SECOND / self.protocol.frame_skip
         self.teaches = self.protocol.clip_reward or self.protocol.life_loss_terminal
         self.all_valid = torch.ones(self.num_envs, dtype=torch.bool)
         self.none_lost = torch.zeros(self.num_envs, dtype=torch.bool)
