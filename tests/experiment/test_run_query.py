@@ -81,3 +81,13 @@ def test_an_unknown_field_is_named_with_the_nearest() -> None:
         check_fields(("algorithm", "scor"), tuple(RUN), "--where")
     with pytest.raises(ValueError, match="'qqqq': choose from algorithm, env, score"):
         check_fields(("qqqq",), tuple(RUN), "--where")
+
+
+def test_long_conditions_hold_and_deep_ones_are_refused() -> None:
+    many = parse_query(" or ".join(f"seed={seed}" for seed in range(3_000)))
+    assert many.holds({"seed": 2_999})
+    assert not many.holds({"seed": 3_000})
+    assert parse_query(" and ".join(["seed=1"] * 3_000)).holds({"seed": 1})
+    for deep in ("(" * 5_000, "not " * 5_000 + "seed=1"):
+        with pytest.raises(ValueError, match="nests more than 50 parentheses and nots"):
+            parse_query(deep)

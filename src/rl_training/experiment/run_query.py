@@ -24,6 +24,7 @@ COMPARISONS: dict[str, Callable[[object, object], bool]] = {
     "~": lambda value, text: str(text).lower() in str(value).lower(),
 }
 WORDS = {"true": True, "false": False, "none": None, "null": None}
+MOST_DEPTH = 50
 FORM = "write conditions such as algorithm=ppo and score>400, with = != < <= > >= ~, and, or, not, ( )"
 
 
@@ -76,32 +77,38 @@ class Parser:
     """A recursive-descent parser of conditions: `or` binds weakest, then `and`, then `not`."""
 
     def __init__(self, text: str, tokens: list[Token]) -> None:
-        self.text, self.tokens, self.fields = text, tokens, list[str]()
+        self.text, self.tokens, self.fields, self.depth = text, tokens, list[str](), 0
 
     def either(self) -> Condition:
-        left = self.both()
-        if not self.take("or"):
-            return left
-        right = self.either()
-        return lambda values: left(values) or right(values)
+        parts = [self.both()]
+        while self.take("or"):
+            parts.append(self.both())
+        return lambda values: any(part(values) for part in parts)
 
     def both(self) -> Condition:
-        left = self.one()
-        if not self.take("and"):
-            return left
-        right = self.both()
-        return lambda values: left(values) and right(values)
+        parts = [self.one()]
+        while self.take("and"):
+            parts.append(self.one())
+        return lambda values: all(part(values) for part in parts)
 
     def one(self) -> Condition:
+        if self.depth > MOST_DEPTH:
+            raise ValueError(f"--where nests more than {MOST_DEPTH} parentheses and nots: leave some out")
         if self.take("not"):
-            inner = self.one()
+            inner = self.nested(self.one)
             return lambda values: not inner(values)
         if self.take("("):
-            inner = self.either()
+            inner = self.nested(self.either)
             if not self.take(")"):
                 raise self.unexpected("a closing parenthesis")
             return inner
         return self.comparison()
+
+    def nested(self, parse: Callable[[], Condition]) -> Condition:
+        self.depth += 1
+        inner = parse()
+        self.depth -= 1
+        return inner
 
     def comparison(self) -> Condition:
         field = self.next_word("the name of a field")
