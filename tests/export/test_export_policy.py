@@ -230,3 +230,50 @@ def test_masks_and_keys_are_checked_by_the_program(tmp_path: Path) -> None:
         policy.predict({"x": np.zeros(3)})
     with pytest.raises(ValueError, match="give a mapping"):
         policy.predict(np.zeros(3))
+
+
+def test_a_file_of_ones_own_and_folders_are_not_replaced(small: PPO, tmp_path: Path) -> None:
+    (tmp_path / "run_policy.py").write_text("print('mine')")
+    with pytest.raises(ConfigError, match=r"run_policy\.py exists: choose another name"):
+        small.export(tmp_path / "policy.npz")
+    (tmp_path / "run_policy.py").unlink()
+    small.export(tmp_path / "policy.npz")
+    small.export(tmp_path / "other.npz")  # beside the runner of the first
+    (tmp_path / "run_policy.py").unlink()
+    (tmp_path / "run_policy.py").mkdir()
+    with pytest.raises(ConfigError, match=r"run_policy\.py is a folder: choose another name"):
+        small.export(tmp_path / "third.npz", overwrite=True)
+
+
+def test_an_error_of_the_disk_names_the_file(small: PPO, tmp_path: Path, monkeypatch) -> None:
+    def full(path: Path, program, spec: dict) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setitem(WRITERS, ".npz", full)
+    with pytest.raises(OSError, match="No space left") as caught:
+        small.export(tmp_path / "policy.npz")
+    assert caught.value.filename == str(tmp_path / "policy.npz")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"PK\3\4", None], ids=["nothing", "text", "a beginning", "half"])
+def test_a_damaged_policy_is_refused_with_a_sentence(small: PPO, tmp_path: Path, capsys, content: bytes | None) -> None:
+    from rl_training.export.run_policy import main as run
+
+    path = small.export(tmp_path / "policy.npz").policy
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2] if content is None else content)
+    assert run([str(path), "--check"]) == 2
+    assert f"error: {path} is damaged or no .npz file: copy it again" in capsys.readouterr().err
+    path.with_suffix(".onnx").write_bytes(path.read_bytes())
+    assert run([str(path.with_suffix(".onnx")), "--check"]) == 2
+    assert "is damaged or no .onnx file: copy it again" in capsys.readouterr().err
+
+
+def test_a_parity_file_of_another_policy_is_refused(small: PPO, tmp_path: Path) -> None:
+    other = PPO("Pendulum-v1", seed=1, n_envs=2, n_steps=8, batch_size=8).export(tmp_path / "other.npz")
+    policy = Policy(small.export(tmp_path / "policy.npz").policy)
+    for wrong in (other.parity, other.policy):
+        with pytest.raises(ValueError, match="belongs to another policy, or is no parity file"):
+            check(policy, wrong)
+    assert "actions" not in check(Policy(other.policy), other.parity).text  # which are no whole numbers

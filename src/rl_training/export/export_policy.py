@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,7 +50,7 @@ def export_policy(policy: Policy, path: Path, about: About, *, overwrite: bool =
     program = PolicyProgram(policy)
     spec = program.describe() | {"algorithm": about.algorithm, "env": about.env}
     path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(targets.policy) as temporary:
+    with named_errors(path), replacing(targets.policy) as temporary:
         WRITERS[path.suffix](temporary, program, spec)
         written = open_policy(temporary)
         for seed in range(DRAWS):
@@ -63,6 +64,17 @@ def export_policy(policy: Policy, path: Path, about: About, *, overwrite: bool =
             )
         write_companions(targets, spec, found, about, expected)
     return Exported(*targets, found.rows, found.largest)
+
+
+@contextmanager
+def named_errors(path: Path) -> Iterator[None]:
+    """Adds `path` to an OSError that names no file, as that of a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def write_companions(targets: Targets, spec: dict, found: Parity, about: About, expected: run_policy.Arrays) -> None:

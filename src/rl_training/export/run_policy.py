@@ -15,6 +15,8 @@ import json
 import math
 import sys
 import threading
+import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -147,7 +149,11 @@ def load_onnx(path: str, threads: int) -> tuple[dict, Callable[[Arrays], list[np
         raise ValueError(f"{path} needs onnxruntime: pip install onnxruntime") from error
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = threads
-    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    errors = onnxruntime.capi.onnxruntime_pybind11_state
+    try:
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    except (errors.InvalidProtobuf, errors.InvalidGraph, errors.InvalidArgument, errors.Fail) as error:
+        raise ValueError(f"{path} is damaged or no .onnx file: copy it again") from error
     described = session.get_modelmeta().custom_metadata_map.get("policy")
     if described is None:
         raise ValueError(f"{path} is no policy of `rl-training export`: it has no description of its inputs")
@@ -195,13 +201,21 @@ class Session:
 
 
 def load_npz(path: str, threads: int) -> tuple[dict, Callable[[Arrays], list[np.ndarray]]]:
-    with np.load(path) as file:
-        if "policy" not in file:
-            raise ValueError(f"{path} is no policy of `rl-training export`: it has no description of its inputs")
-        arrays = {name: file[name] for name in file.files}
+    arrays = read_npz(path)
+    if "policy" not in arrays:
+        raise ValueError(f"{path} is no policy of `rl-training export`: it has no description of its inputs")
     spec = json.loads(str(arrays.pop("policy")))
     network = DenseNetwork(spec, arrays)
     return spec, network.compute
+
+
+def read_npz(path: str | Path) -> Arrays:
+    """Returns the arrays in a file by name; raises ValueError if it is damaged."""
+    try:
+        with np.load(path) as file:
+            return {name: file[name] for name in file.files}
+    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"{path} is damaged or no .npz file: copy it again") from error
 
 
 LOADERS: dict[str, Callable[[str, int], tuple[dict, Callable[[Arrays], list[np.ndarray]]]]] = {
@@ -353,6 +367,7 @@ class Parity(NamedTuple):
     rows: int  # observations
     largest: float  # difference of an output, relative to the largest number of its row where that is above 1
     different: int  # observations whose action, of an integer type, is another one
+    whole: bool  # actions are of an integer type
 
     @property
     def equal(self) -> bool:
@@ -360,14 +375,22 @@ class Parity(NamedTuple):
 
     @property
     def text(self) -> str:
-        actions = "all actions equal" if not self.different else f"{self.different} other actions"
-        return f"{self.rows:,} observations: largest difference {self.largest:.1e} (at most {TOLERANCE:g}), {actions}"
+        said = f"{self.rows:,} observations: largest difference {self.largest:.1e} (at most {TOLERANCE:g})"
+        if not self.whole and not self.different:
+            return said
+        return f"{said}, {f'{self.different} other actions' if self.different else 'all actions equal'}"
 
 
 def check(policy: Policy, parity: str | Path) -> Parity:
     """Computes the outputs for the observations in a parity file again, and compares them with those that it expects."""
-    with np.load(parity) as file:
-        return compare(policy, {name: file[name] for name in file.files})
+    arrays = read_npz(parity)
+    for leaf in policy.leaves:
+        given = arrays.get(f"input.{leaf.name}")
+        if given is None or given.shape[2:] != leaf.shape or "output.action" not in arrays:
+            raise ValueError(
+                f"{parity} belongs to another policy, or is no parity file: give the one beside the policy"
+            )
+    return compare(policy, arrays)
 
 
 def compare(policy: Policy, arrays: Arrays) -> Parity:
@@ -394,7 +417,7 @@ def compare(policy: Policy, arrays: Arrays) -> Parity:
                     largest = max(largest, difference(found, expected, policy.scales[name]))
                 else:
                     different += int((found != expected).reshape(len(found), -1).any(-1).sum())
-    return Parity(times * rows, largest, different)
+    return Parity(times * rows, largest, different, wanted["action"].dtype.kind != "f")
 
 
 def difference(found: np.ndarray, expected: np.ndarray, scale: float) -> float:
@@ -413,9 +436,10 @@ def difference(found: np.ndarray, expected: np.ndarray, scale: float) -> float:
 
 def main(arguments: list[str]) -> int:
     """Checks a policy with its parity file, or prints the action for an observation, in JSON, on standard input."""
-    if not arguments or arguments[0] in ("-h", "--help"):
+    wrong = not arguments or arguments[1:2] not in ([], ["--check"]) or len(arguments) > 3
+    if wrong or arguments[0] in ("-h", "--help"):
         print("usage: python run_policy.py POLICY --check [PARITY] | python run_policy.py POLICY < observation.json")
-        return 0 if arguments else 2
+        return 2 if wrong else 0
     try:
         policy = Policy(arguments[0])
         if arguments[1:2] == ["--check"]:

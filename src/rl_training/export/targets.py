@@ -12,6 +12,7 @@ from rl_training.core.arguments import ConfigError
 FORMATS = {"onnx": ".onnx", "pt2": ".pt2", "numpy": ".npz"}
 NEEDS = {".onnx": ("onnx", "onnxscript", "onnxruntime")}  # packages of the extra `export`
 RUNNER = "run_policy.py"
+RUNNER_BEGINS = b'"""A policy in a file, run with NumPy and, for .onnx, onnxruntime'
 
 
 class Targets(NamedTuple):
@@ -31,7 +32,8 @@ class Targets(NamedTuple):
 def check_target(path: Path, *, overwrite: bool) -> Targets:
     """Returns the files that an export to `path` writes; raises ConfigError if it cannot or must not write them.
 
-    Files are only replaced if `overwrite`; the runner, which is the same for all policies, always is.
+    Files are only replaced if `overwrite`, and folders never. A runner that an export wrote always is, because it is the
+    same for all policies.
     """
     if path.suffix not in FORMATS.values() or path.name.endswith(".parity.npz"):
         raise ConfigError(f"path={str(path)!r} ends with {path.suffix!r}: use .onnx, .pt2, or .npz for NumPy")
@@ -41,10 +43,20 @@ def check_target(path: Path, *, overwrite: bool) -> Targets:
             f"path={str(path)!r} needs {' and '.join(missing)}: pip install 'rl-training[export]', or write a .pt2 or .npz"
         )
     targets = Targets.of(path)
-    there = next((file for file in targets[:3] if file is not None and file.exists()), None)
-    if there is not None and (not overwrite or there.is_dir()):
+    there = [file for file in targets if file is not None and file.exists()]
+    folder = next((file for file in there if file.is_dir()), None)
+    if folder is not None:
+        raise ConfigError(f"{folder} is a folder: choose another name or remove it")
+    there = next((file for file in there if file != targets.runner or not is_runner(file)), None)
+    if there is not None and not overwrite:
         raise ConfigError(f"{there} exists: choose another name, delete it first, or allow it (overwrite, --overwrite)")
     folder = next(parent for parent in path.absolute().parents if parent.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise ConfigError(f"path={str(path)!r} cannot be written, because of {folder}: choose another folder")
     return targets
+
+
+def is_runner(file: Path) -> bool:
+    """Returns True if a file begins as the runner does, in any version."""
+    with file.open("rb") as opened:
+        return opened.read(len(RUNNER_BEGINS)) == RUNNER_BEGINS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import warnings
@@ -35,8 +36,10 @@ def write_onnx(path: Path, program: PolicyProgram, spec: dict) -> None:
 
 def write_pt2(path: Path, program: PolicyProgram, spec: dict) -> None:
     """Writes the policy as a program for `torch.export.load`, with its description as an extra file."""
+    content = io.BytesIO()  # because torch's own writer says of a full disk only that a stream failed
     with quiet():
-        torch.export.save(trace(program), path, extra_files={f"{DESCRIPTION}.json": json.dumps(spec)})
+        torch.export.save(trace(program), content, extra_files={f"{DESCRIPTION}.json": json.dumps(spec)})
+    path.write_bytes(content.getbuffer())
 
 
 @torch.no_grad()
