@@ -12,6 +12,7 @@ import os
 import re
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from rl_base.file_lock import lock
@@ -63,9 +64,10 @@ class InFlight:
         if self.memory is not None:
             self.memory.close()
             self.memory = None
-        if not self.places:
-            self.path.unlink(missing_ok=True)
         if self.file >= 0:
+            if not self.places:
+                with suppress(OSError):  # the next start finds it empty
+                    self.path.unlink()
             os.close(self.file)
             self.file = -1
 
@@ -96,6 +98,9 @@ def abandoned(db: Path) -> Iterator[tuple[Path, list[str]]]:
         try:
             file = os.open(path, os.O_RDWR)
         except FileNotFoundError:  # another worker was faster
+            continue
+        except OSError as error:  # a folder that became read-only: calls are served all the same
+            log.warning(f"{path} is left for the next start: {error}")
             continue
         try:
             lock(file, wait=False)

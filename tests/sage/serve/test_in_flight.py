@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -55,6 +56,19 @@ def test_what_a_killed_process_had_under_way_is_censored(router: Router) -> None
         assert rows[censored].provenance == KILLED
     assert not rows[told].timed_out
     assert not list(router.log.path.parent.glob("*.in-flight-*"))
+
+
+def test_a_folder_that_became_read_only_stops_no_server(router: Router, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(path: Path, *_: object) -> int:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+    left = router.log.path.with_name(f"{router.log.path.name}.in-flight-1-0")
+    left.write_bytes(b"")
+    monkeypatch.setattr("sage.serve.in_flight.os.open", refused)
+    monkeypatch.setattr("sage.serve.in_flight.os.unlink", refused)
+    assert censor_abandoned(router) == 0
+    InFlight(router.log.path).close()
+    assert left.exists()
 
 
 def test_places_are_used_again_and_what_is_too_much_is_left_out(tmp_path: Path) -> None:
