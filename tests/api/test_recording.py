@@ -109,3 +109,5 @@ def test_the_command_line_films_and_tells_the_returns(tmp_path: Path, capsys) ->
     assert lines[1:] == [f"{video}: return {length:.2f}, length {length}" for length in lengths]
     assert main([*asked[:-4], "--video", "a.avi"]) == 2
     assert "ends with '.avi'" in capsys.readouterr().err
+    assert main([*asked[:-4], "--video-episodes", "2"]) == 2
+    assert "--video-episodes 2 films nothing: add --video" in capsys.readouterr().err

@@ -159,10 +159,15 @@ def say_extension(before: RunConfig, agent: Agent) -> None:
 
 
 def evaluate(options: argparse.Namespace) -> int:
+    if options.video_episodes is not None and not options.video:
+        raise ConfigError(
+            f"--video-episodes {options.video_episodes} films nothing: add --video out.mp4, or leave it out"
+        )
     agent = load(options.path, device=options.device, trust=options.trust)
     filmed, deterministic = None, not options.stochastic
     if options.video:  # first, because it may be refused
-        filmed = agent.record(options.video, options.video_episodes, deterministic=deterministic, seed=options.seed)
+        episodes = options.video_episodes or 1
+        filmed = agent.record(options.video, episodes, deterministic=deterministic, seed=options.seed)
     result = agent.evaluate(options.episodes, deterministic=deterministic, seed=options.seed)
     if options.json:
         record = {

@@ -177,7 +177,7 @@ def add_using(commands: argparse._SubParsersAction) -> None:
     evaluate.add_argument("--seed", type=int, default=0)
     evaluate.add_argument("--json", action="store_true")
     evaluate.add_argument("--video", type=expanduser, metavar="FILE", help="also film it: out.mp4 or out.gif")
-    evaluate.add_argument("--video-episodes", type=number, default=1, metavar="N", help="episodes in the video")
+    evaluate.add_argument("--video-episodes", type=number, metavar="N", help="episodes in the video (1)")
 
     predict = commands.add_parser("predict", help="print the action for an observation")
     predict.add_argument(
