@@ -14,6 +14,10 @@ class Stateless(Relay):
     spec = TeamSpec.of(Relay.spec.members, reward="sum", lives=True)
 
 
+class Continuous(Relay):
+    spec = TeamSpec.of([AgentGroup("a", ("a_0",), NUMBER, NUMBER)])
+
+
 @pytest.mark.parametrize(
     ("kind", "env", "settings", "said"),
     [
@@ -23,6 +27,8 @@ class Stateless(Relay):
         (MAPPO, Stateless, {"backend": "native"}, "MAPPO needs a global state, and this environment gives none"),
         (QMIX, Stateless, {"backend": "native"}, "QMIX needs a global state, and this environment gives none"),
         (IndependentQ, Relay, {"backend": "native"}, "in this environment agents may wait or die: use IPPO"),
+        (VDN, Continuous, {"backend": "native"}, "VDN needs Discrete actions, but this environment has Box: use IPPO"),
+        (IndependentQ, Continuous, {"backend": "native"}, "IndependentQ needs Discrete actions, .* has Box: use IPPO"),
         (IPPO, SPREAD, {"obs_groups": {"critic": ["state"]}}, "env.obs_groups"),
     ],
 )

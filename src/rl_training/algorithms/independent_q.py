@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from rl_training.algorithms.dqn import DQNAlgorithm, DQNConfig
+from rl_training.algorithms.off_policy import num_actions
 from rl_training.algorithms.team import TeamAlgorithm
 from rl_training.core import Column, Needs, Spec, Step, StepBatch, tree_map
 from rl_training.core.registry import register
@@ -39,6 +40,7 @@ class IndependentQAlgorithm(TeamAlgorithm[IndependentQConfig, StepBatch]):
         super().__init__(config, spec, agent_id=config.agent_id)
 
     def build_member(self, view: AgentView) -> DQNAlgorithm:
+        num_actions(view.spec, "IndependentQ", other="IPPO")  # before DQN would recommend a method for one agent
         return DQNAlgorithm(self.config, view.spec)
 
     @property

@@ -122,11 +122,14 @@ class OffPolicyAlgorithm(NormalizingAlgorithm[ConfigT, StepBatch]):
         return Loss(loss, metrics, {"priority": error.detach()})
 
 
-def num_actions(spec: Spec, name: str) -> int:
-    """Returns the number of discrete actions; raises a ValueError that begins with `name` for other kinds."""
+def num_actions(spec: Spec, name: str, *, other: str = "PPO") -> int:
+    """Returns the number of discrete actions; raises a ValueError that begins with `name` for other kinds.
+
+    `other` is the method that it recommends for them.
+    """
     if not isinstance(spec.action, Discrete):
         raise ValueError(
-            f"{name} needs Discrete actions, but this environment has {type(spec.action).__name__}: use PPO, or wrap the "
-            "environment so that it offers a list of choices"
+            f"{name} needs Discrete actions, but this environment has {type(spec.action).__name__}: use {other}, or wrap "
+            "the environment so that it offers a list of choices"
         )
     return spec.action.num

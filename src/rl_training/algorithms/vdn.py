@@ -78,7 +78,7 @@ class MixedQAlgorithm(OffPolicyAlgorithm[ConfigT]):
         c = self.config
         network = QNetwork(
             view.spec.obs,
-            num_actions(view.spec, type(self).__name__.removesuffix("Algorithm")),
+            num_actions(view.spec, type(self).__name__.removesuffix("Algorithm"), other="IPPO"),
             c.net_arch,
             MeanHead(c.loss),
             activation_fn=c.activation_fn,
