@@ -96,6 +96,14 @@ def test_who_does_not_act_is_no_part_of_the_teams_value(kind: type[Agent]) -> No
         assert differs.tolist() == [bool(row[runner]) for row in ACTING]
 
 
+def test_the_teams_value_passes_through_a_step_in_which_nobody_acts() -> None:
+    algorithm = VDN(Relay, **SMALL).algorithm
+    obs = Relay().observe(torch.tensor([[3.0]]))  # runner 2 alone is alive, and waits
+    value = algorithm.team_value(obs, {"runner": torch.zeros(1, 3, dtype=torch.long)})
+    q, _ = algorithm.rows_values(algorithm.networks, "runner", obs)
+    torch.testing.assert_close(value, q[2].mean(-1, keepdim=True))
+
+
 @pytest.mark.parametrize("kind", [IPPO, MAPPO])
 def test_updates_stay_finite_with_agents_that_may_do_nothing(kind: type[Agent]) -> None:
     agent = kind(Relay, **PPO_LIKE)

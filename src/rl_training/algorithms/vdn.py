@@ -47,7 +47,7 @@ class SumMixer(nn.Module):
 class MixedQAlgorithm(OffPolicyAlgorithm[ConfigT]):
     """Base of methods that learn the team's value, mixed from the values of its agents' actions, from joint steps.
 
-    An agent that waits or is dead counts as 0 in the mixture.
+    An agent that waits or is dead counts as 0 in the mixture, unless nobody acts; see `chosen`.
     """
 
     teams: ClassVar[bool] = True
@@ -129,12 +129,21 @@ class MixedQAlgorithm(OffPolicyAlgorithm[ConfigT]):
         return networks[name](rows).squeeze(-1), encode_mask(rows)
 
     def chosen(self, networks: nn.ModuleDict, obs: dict[str, Tensor], action: dict[str, Tensor]) -> Tensor:
-        """Returns the values [env, all agents] of the actions that the agents took."""
-        found = []
+        """Returns the values [env, all agents] of the actions that the agents took; 0 of those who did not act.
+
+        Where nobody acts, it is the mean over the actions of everyone alive, so that the team's value passes through.
+        """
+        found, idle = [], []
         for name, view in self.policy.views.items():  # pyrefly: ignore (a TeamPolicy's)
             q, _ = self.rows_values(networks, name, obs)
             found.append(view.apart(q.gather(-1, flat_rows(action[name], 1).unsqueeze(-1)).squeeze(-1)))
-        return torch.cat(found, -1)
+            idle.append(view.apart(q.mean(-1)))
+        values = torch.cat(found, -1)
+        if ACTING not in obs:  # everyone always acts
+            return values
+        acting, alive = obs[ACTING].bool(), obs[ALIVE].bool()
+        rests = alive & ~acting.any(-1, keepdim=True)
+        return torch.where(acting & alive, values, torch.where(rests, torch.cat(idle, -1), 0.0))
 
     @torch.no_grad()
     def next_value(self, batch: StepBatch) -> Tensor:
@@ -148,8 +157,6 @@ class MixedQAlgorithm(OffPolicyAlgorithm[ConfigT]):
 
     def mix(self, mixer: nn.Module, q: Tensor, obs: dict[str, Tensor]) -> Tensor:
         """Returns the team's value [env] of values [env, all agents]."""
-        if ACTING in obs:
-            q = torch.where(obs[ACTING].bool() & obs[ALIVE].bool(), q, 0.0)
         return mixer(q, obs.get("state"))
 
     @torch.no_grad()
