@@ -68,9 +68,7 @@ class Trust:
         if owned and backend is not None and backend.module_of is not None:  # which imports what the id names
             module = backend.module_of(env.id)
             owned = any(within(module, home) for home in TEAMS)
-            if not owned and not self.allows(
-                f"{module}:parallel_env", (env.id,) if env.id in NAMED else (), *ENVIRONMENTS
-            ):
+            if not owned and env.id not in NAMED and not self.allows(f"{module}:parallel_env", (), *ENVIRONMENTS):
                 self.refuse(field, f"{module}:parallel_env")
             return
         known = ":" not in env.id or owned or is_registered(env)
@@ -149,8 +147,17 @@ def within(module: str, package: str) -> bool:
 
 def packages_of(config: RunConfig) -> list[str]:
     """Returns the sorted names of the packages that another process must trust to open a run of this config."""
-    named = [name for name in names_in(config) if ":" in name and not is_ours(name, *WRAPPERS)]
-    return sorted({name.partition(":")[0].partition(".")[0] for name in named})
+    named = [imported_by(config, name) for name in names_in(config) if ":" in name and not is_ours(name, *WRAPPERS)]
+    return sorted({name.partition(":")[0].partition(".")[0] for name in named} - {*TEAMS})
+
+
+def imported_by(config: RunConfig, name: str) -> str:
+    """Returns the module that the environment id `name` imports through its backend, or `name` as it is."""
+    backends = [BACKENDS.get(env.backend) for env in config.environments.values() if env.id == name]
+    named = (
+        b.module_of(name) for b in backends if b is not None and b.module_of is not None and name.startswith(b.owns)
+    )
+    return next(named, name)
 
 
 def remember(config: RunConfig) -> None:

@@ -54,8 +54,8 @@ def call_factory(
 
 
 def refuse_several_agents(env: object) -> None:
-    """Raises a ValueError if `env` is a PettingZoo environment, which has several agents."""
-    if hasattr(env, "possible_agents") and not isinstance(env, gym.Env):
+    """Raises a ValueError if `env` is a PettingZoo environment, which has several agents; not if it is a class."""
+    if hasattr(env, "possible_agents") and not isinstance(env, gym.Env | type):
         raise ValueError(
             f"{type(env).__name__} has several agents ({shown(getattr(env, 'possible_agents', None))}), as PettingZoo's "
             "environments do: pass its id, IPPO('pettingzoo:package.module'), or a function that makes it with "

@@ -129,7 +129,7 @@ def check_settings(config: EnvConfig) -> None:
     }
     for setting, (given, follow) in follows.items():
         if given and not follow(backend.can):
-            others = ", ".join(other.name for other in BACKENDS.values() if follow(other.can))
+            others = ", ".join(dict.fromkeys(other.name for other in BACKENDS.values() if follow(other.can)))
             raise ValueError(f"{backend.name} environments take no {setting}: leave it out, or use those of {others}")
     if backend.check is not None:
         backend.check(config)
@@ -166,7 +166,7 @@ def refusals_as_sentences(config: EnvConfig) -> Iterator[None]:
     register_robotics(config.id)
     module, colon, _ = config.id.partition(":")
     try:
-        if colon and config.id not in FACTORIES:
+        if colon and config.id not in FACTORIES and find_backend(config.backend).module_of is None:
             import_named(module)  # gymnasium would not search the working directory
         yield
     except gym.error.DependencyNotInstalled as error:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from rl_training.core import TeamSpec
+from rl_training.core.entry_points import import_named
 from rl_training.envs.backends import Abilities, register_backend
 from rl_training.envs.episode_log import EpisodeLog
 from rl_training.envs.factory import EnvFactory, call_factory
@@ -22,6 +23,7 @@ from rl_training.envs.teams import return_name
 from rl_training.envs.vector import EnvStep
 
 PREFIX = "pettingzoo:"
+PARTS = ("possible_agents", "observation_space", "action_space", "reset", "step")  # of a parallel environment
 
 
 class TeamLocalEnv(LocalEnv):
@@ -64,12 +66,14 @@ def find_maker(config: EnvConfig) -> Callable[..., Any]:
             )
         return factory
     module, _, name = config.id.removeprefix(PREFIX).partition(":")
+    if not module:
+        raise ValueError(f"env.id={config.id!r} names no module: write '{PREFIX}package.module'")
     try:
-        found = import_module(module)
+        found = import_named(module)
     except ImportError as error:
         raise ValueError(
-            f"env.id={config.id!r}: {module!r} cannot be imported ({error}): pip install 'rl-training[pettingzoo]', or the "
-            "package that provides it"
+            f"env.id={config.id!r}: {module!r} cannot be imported ({error}): pip install 'rl-training[pettingzoo]' or the package "
+            f"that provides it, or start in the folder of {module.partition('.')[0]}.py (now {os.getcwd()})"
         ) from error
     maker = getattr(found, name or "parallel_env", None)
     if maker is None:
@@ -90,9 +94,11 @@ def build_team(config: EnvConfig, make: EnvFactory, index: int) -> EpisodeLog:
                 f"env.id={config.id!r} returned {type(env).__name__}, an AEC environment, in which agents take turns: only "
                 "parallel environments are supported, use its parallel_env, or pettingzoo.utils.aec_to_parallel where that fits"
             )
-        if not hasattr(env, "possible_agents"):
+        lacking = next((name for name in PARTS if not hasattr(env, name)), None)
+        if lacking is not None:
             raise ValueError(
-                f"env.id={config.id!r} returned {type(env).__name__}: return a PettingZoo parallel environment"
+                f"env.id={config.id!r} returned {type(env).__name__}, which has no {lacking!r}: return a PettingZoo parallel "
+                "environment"
             )
         return EpisodeLog(JointEnv(env, config.agents), index)
 
