@@ -135,6 +135,49 @@ class Keyless(Pair):
         return {name: {"a": x, "b": x} if self.time == 0 else {"a": x} for name, x in obs.items()}, infos
 
 
+class Leftover(Pair):
+    """Agents stay in `agents` when they have ended."""
+
+    def step(self, actions: dict[str, Any]) -> tuple[dict, dict, dict, dict, dict]:
+        answer = super().step(actions)
+        self.agents = list(self.possible_agents)
+        return answer
+
+
+class Unseen(Pair):
+    """Truncated agents have no last observation."""
+
+    def step(self, actions: dict[str, Any]) -> tuple[dict, dict, dict, dict, dict]:
+        obs, rewards, over, never, infos = super().step(actions)
+        return {name: obs[name] for name in self.agents}, rewards, never, over, infos
+
+
+class Late(Pair):
+    """The masks come after the first observation."""
+
+    def answer(self) -> tuple[dict, dict]:
+        obs, infos = super().answer()
+        return obs, infos if self.time == 0 else {name: {"action_mask": np.ones(2, np.int8)} for name in infos}
+
+
+class Empty(Pair):
+    def reset(self, seed: int | None = None, options: dict | None = None) -> tuple[dict, dict]:
+        super().reset()
+        self.agents = []
+        return {}, {}
+
+
+class OldReset(Pair):
+    def reset(self, seed: int | None = None, options: dict | None = None) -> dict:  # pyrefly: ignore (that is wrong)
+        return super().reset()[0]
+
+
+class Wordy(Pair):
+    def step(self, actions: dict[str, Any]) -> tuple[dict, dict, dict, dict, dict]:
+        obs, rewards, *rest = super().step(actions)
+        return obs, dict.fromkeys(rewards, "one"), *rest
+
+
 class Turns:
     """An environment in which agents take turns."""
 

@@ -10,6 +10,7 @@ from gymnasium import spaces
 
 import rl_training
 from rl_training import IPPO, MAPPO, PPO, ConfigError
+from rl_training.config.trust import packages_of
 from rl_training.core.joint_actions import uniform_policy
 from rl_training.envs import EnvConfig, NativeTeamEnv, check, make_env
 from rl_training.envs.factory import EnvFactory
@@ -18,7 +19,22 @@ from tests.conformance.test_life_cycle import final_state
 from tests.conformance.test_teams import CASES, TeamCase
 from tests.needs import require_package
 from tests.relay import LENGTH, Relay
-from tests.zoo import Keyless, LateState, Pair, ParallelRelay, Silent, Stranger, Turns, Unlike
+from tests.zoo import (
+    Empty,
+    Keyless,
+    Late,
+    LateState,
+    Leftover,
+    OldReset,
+    Pair,
+    ParallelRelay,
+    Silent,
+    Stranger,
+    Turns,
+    Unlike,
+    Unseen,
+    Wordy,
+)
 
 RELAY = "tests.zoo:ParallelRelay"
 SPREAD = "pettingzoo:mpe2.simple_spread_v3"
@@ -66,10 +82,18 @@ def test_the_kit_passes_both_and_an_environment_of_the_package() -> None:
         (Stranger, {"lives": True}, "the agent 'nobody' is not one of possible_agents"),
         (Silent, {"lives": True}, "the agent 'runner_0' left without an end"),
         (Unlike, {"lives": True}, "'runner_0' and 'runner_1' of group 'runner' have unlike spaces"),
-        (ParallelRelay, {}, r"appeared in the middle of an episode\): set env.agents.lives=true"),
+        (ParallelRelay, {}, "'runner_2' is not there when an episode begins: set env.agents.lives=true"),
         (ParallelRelay, {"lives": True, "groups": {"a": ["runner_0"]}}, "'runner_1' is named 0 times"),
         (ParallelRelay, {"lives": True, "groups": {"a": ["runner_9"]}}, "'runner_9' is no agent"),
         (ParallelRelay, {"lives": True, "reward": "shared"}, "env.agents.reward='shared', and agents earn"),
+        (Leftover, {}, "'a_0' has ended and is still in `agents`: remove it"),
+        (Leftover, {"lives": True}, "'a_0' has ended and is still in `agents`: remove it"),
+        (Unseen, {}, "'a_0' was truncated and has no last observation: return one"),
+        (Late, {}, "the info of 'a_0' has an action_mask, and that of `reset` had none"),
+        (Empty, {"lives": True}, "`agents` is empty when an episode begins"),
+        (OldReset, {}, r"`reset` returned dict: return \(observations, infos\), each a dict by agent"),
+        (Wordy, {}, "'a_0' earned 'one': return a number for each agent"),
+        (object, {}, "returned object, which has no 'possible_agents': return a PettingZoo parallel environment"),
         (Turns, {}, "an AEC environment, in which agents take turns: only parallel environments are supported"),
     ],
 )
@@ -86,6 +110,7 @@ def test_what_is_wrong_is_said(env: type, agents: dict[str, object], said: str) 
         (IPPO, lambda: Pair(mask=[1, 1], actions=spaces.Box(-1.0, 1.0)), "'a' have an action_mask and Box actions"),
         (IPPO, Keyless, "'a_0' observed 'a' and no 'b': return all keys"),
         (MAPPO, Pair, "MAPPO needs a global state, and this environment gives none"),
+        (MAPPO, lambda: Pair(state=7), "`state` must return an array in it: give a Box and a method"),
         (MAPPO, lambda: Pair(state=lambda: np.zeros(3)), r"state\(\) has the shape \(3,\): return \(2,\)"),
     ],
 )
@@ -108,12 +133,20 @@ def test_a_state_that_is_gone_when_all_have_terminated_is_not_needed() -> None:
     ("env_id", "said"),
     [
         ("pettingzoo:no.such_module", "'no.such_module' cannot be imported"),
+        ("pettingzoo:", "names no module: write 'pettingzoo:package.module'"),
         ("pettingzoo:tests.zoo", "tests.zoo has no 'parallel_env': name a function"),
     ],
 )
 def test_ids_that_name_no_parallel_environment(env_id: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         IPPO(env_id)
+
+
+def test_a_class_that_names_its_agents_is_a_function_that_makes_environments() -> None:
+    class Plain(Pair):
+        possible_agents = ("a_0", "a_1")  # pyrefly: ignore (every instance has a list)
+
+    assert IPPO(Plain, backend="pettingzoo", **SMALL).spec.agents == Plain.possible_agents
 
 
 def test_parallel_environments_are_refused_elsewhere_with_the_way_to_go() -> None:
@@ -126,6 +159,8 @@ def test_parallel_environments_are_refused_elsewhere_with_the_way_to_go() -> Non
 def test_a_saved_agent_imports_no_module_that_is_not_trusted(tmp_path: Path) -> None:
     agent = IPPO("pettingzoo:tests.zoo:ParallelRelay", agents={"lives": True}, **SMALL)
     agent.save(tmp_path / "model")
+    assert packages_of(agent.config) == ["tests"]
+    assert rl_training.load(tmp_path / "model").evaluate(1).mean == 138  # this process named it
     from rl_training.config import trust
 
     trust.NAMED.clear()  # as in another process

@@ -5,6 +5,7 @@ Its episodes are resumed, watched and stepped in other processes as any gymnasiu
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -15,10 +16,13 @@ from torch import Tensor
 
 from rl_training.core import AgentGroup, Box, Dict, Discrete, Leaf, MultiBinary, MultiDiscrete, TeamSpec
 from rl_training.core.teams import ACTING, AGENT_REWARD, AGENT_TERMINATED, AGENT_TRUNCATED, ALIVE, STATE
+from rl_training.envs.result_checks import is_one
 from rl_training.envs.spaces import convert_space
 from rl_training.envs.teams import return_name
 
 MASK = "action_mask"
+RESET = "reset", ("observations", "infos")
+STEP = "step", ("observations", "rewards", "terminations", "truncations", "infos")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +42,7 @@ class JointEnv(gym.Env):
 
     def __init__(self, env: Any, settings: AgentSettings) -> None:
         self.env, self.settings = env, settings
-        first, infos = env.reset(seed=0)
+        first, infos = dicts_of(RESET, env.reset(seed=0))
         self.masked = any(isinstance(info, dict) and MASK in info for info in infos.values())
         self.team = self.find_team(first)
         self.names, self.agents = set(env.possible_agents), self.team.agents
@@ -73,28 +77,37 @@ class JointEnv(gym.Env):
             members.append(AgentGroup(group, tuple(agents), obs, action))  # pyrefly: ignore (a leaf)
         space = getattr(self.env, "state_space", None)
         state = None if space is None else convert_space(space, role="observation")
+        if state is not None and (isinstance(state, Dict) or not callable(getattr(self.env, "state", None))):
+            raise ValueError(
+                f"the state_space is {space}, and `state` must return an array in it: give a Box and a method"
+            )
         return TeamSpec.of(members, state=state, reward=self.settings.reward, lives=self.settings.lives)  # pyrefly: ignore
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict, dict]:
         super().reset(seed=seed)
         drawn = int(self.np_random.integers(2**31))  # so that an episode follows from the state of our random numbers
-        obs, infos = self.env.reset(seed=drawn, options=options)
+        obs, infos = dicts_of(RESET, self.env.reset(seed=drawn, options=options))
+        self.check_names((*obs, *self.env.agents))
+        if not self.env.agents:
+            raise ValueError("`agents` is empty when an episode begins: let `reset` put into it those who are there")
+        late = next((name for name in self.agents if name not in self.env.agents), None)
+        if late is not None and not self.team.lives:
+            raise ValueError(f"the agent {late!r} is not there when an episode begins: set env.agents.lives=true")
         self.returns[:] = 0.0
         return self.join(obs, infos), {}
 
     def step(self, action: np.ndarray) -> tuple[dict, float, bool, bool, dict]:
         before = list(self.env.agents)
-        obs, rewards, terminated, truncated, infos = self.env.step(self.split(action, before))
-        for name in (*obs, *rewards, *self.env.agents):
-            if name not in self.names:
-                raise ValueError(
-                    f"the agent {name!r} is not one of possible_agents ({', '.join(map(repr, self.agents))}): name it there"
-                )
+        obs, rewards, terminated, truncated, infos = dicts_of(STEP, self.env.step(self.split(action, before)))
+        self.check_names((*obs, *rewards, *self.env.agents))
         ends, cuts = ([name for name in before if flags.get(name)] for flags in (terminated, truncated))
         cuts = [name for name in cuts if name not in ends]
         over = not self.env.agents
         self.check_lives(before, ends, cuts)
-        reward = np.array([float(rewards.get(name, 0.0)) for name in self.agents], np.float32)
+        unseen = next((name for name in cuts if name not in obs), None)
+        if unseen is not None:
+            raise ValueError(f"the agent {unseen!r} was truncated and has no last observation: return one in that step")
+        reward = rewards_of(rewards, self.agents)
         self.returns += reward
         info: dict[str, Any] = {AGENT_REWARD: reward} | self.lives_of(ends, cuts)
         if over and self.team.reward != "shared":
@@ -108,9 +121,24 @@ class JointEnv(gym.Env):
         named = {AGENT_TERMINATED: ends, AGENT_TRUNCATED: cuts}
         return {key: np.array([name in some for name in self.agents]) for key, some in named.items()}
 
+    def check_names(self, names: Iterable[str]) -> None:
+        """Raises a ValueError if one of the `names` is not among the possible agents."""
+        unknown = next((name for name in names if name not in self.names), None)
+        if unknown is not None:
+            possible = ", ".join(map(repr, self.agents))
+            raise ValueError(f"the agent {unknown!r} is not one of possible_agents ({possible}): name it there")
+
     def check_lives(self, before: list[str], ends: list[str], cuts: list[str]) -> None:
-        """Raises a ValueError if agents left without an end, or came or left although `env.agents.lives` is false."""
+        """Raises a ValueError if agents left without an end, or came or left although `env.agents.lives` is false.
+
+        An agent that has ended may come back in a later step: its last observation is not the first of its next life.
+        """
         after = set(self.env.agents)
+        left = next((name for name in (*ends, *cuts) if name in after), None)
+        if left is not None:
+            raise ValueError(
+                f"the agent {left!r} has ended and is still in `agents`: remove it in the step in which it ends"
+            )
         lost = next((name for name in before if name not in after and name not in (*ends, *cuts)), None)
         if lost is not None:
             raise ValueError(f"the agent {lost!r} left without an end: set its termination or truncation to True then")
@@ -118,15 +146,13 @@ class JointEnv(gym.Env):
             return
         new = next((name for name in after if name not in before), None)
         alone = next((name for name in (*ends, *cuts) if after), None)
-        if new is not None or alone is not None or (ends and cuts) or (not after and len(before) < len(self.agents)):
+        if new is not None or alone is not None or (ends and cuts):
             what = (
                 f"{new!r} appeared in the middle of an episode"
                 if new is not None
                 else f"{alone!r} ended while others go on"
                 if alone is not None
                 else f"{ends[0]!r} terminated where {cuts[0]!r} was truncated"
-                if ends and cuts
-                else "some never appeared"
             )
             raise ValueError(f"agents do not live and end together ({what}): set env.agents.lives=true")
 
@@ -191,9 +217,12 @@ class JointEnv(gym.Env):
         if name not in obs:
             return {key: np.zeros(leaf.shape) for key, leaf in spaces.items()}
         given = obs[name] if isinstance(obs[name], dict) else {"" if "" in spaces else "observation": obs[name]}
+        told = infos.get(name) or {}
         if self.masked:
-            allowed = infos.get(name, {}).get(MASK, np.ones(spaces[MASK].shape) * (name in self.env.agents))
+            allowed = told.get(MASK, np.ones(spaces[MASK].shape) * (name in self.env.agents))
             given = given | {MASK: allowed}
+        elif MASK in told:
+            raise ValueError(f"the info of {name!r} has an {MASK}, and that of `reset` had none: give it there, too")
         found = {}
         for key, leaf in spaces.items():
             if key not in given:
@@ -214,6 +243,23 @@ class JointEnv(gym.Env):
 
     def close(self) -> None:
         self.env.close()
+
+
+def dicts_of(call: tuple[str, tuple[str, ...]], answer: Any) -> tuple[dict[str, Any], ...]:
+    """Returns what a call of an environment returned; raises a ValueError unless it is one dict for each of its parts."""
+    method, parts = call
+    if isinstance(answer, tuple) and len(answer) == len(parts) and all(isinstance(part, dict) for part in answer):
+        return answer
+    given = f"({', '.join(type(x).__name__ for x in answer)})" if isinstance(answer, tuple) else type(answer).__name__
+    raise ValueError(f"`{method}` returned {given}: return ({', '.join(parts)}), each a dict by agent")
+
+
+def rewards_of(rewards: dict[str, Any], agents: tuple[str, ...]) -> np.ndarray:
+    """Returns the reward of each agent, 0 for those who got none; raises a ValueError if one is not a number."""
+    for name in agents:
+        if name in rewards and not is_one(rewards[name], "iubf"):
+            raise ValueError(f"the agent {name!r} earned {rewards[name]!r}: return a number for each agent")
+    return np.array([np.float32(rewards.get(name, 0.0)).item() for name in agents], np.float32)
 
 
 def groups_of(names: list[str], given: dict[str, object]) -> dict[str, list[str]]:
