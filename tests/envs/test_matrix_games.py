@@ -1,6 +1,7 @@
 """The games pay what their tables say."""
 
 import itertools
+import re
 
 import pytest
 import torch
@@ -40,6 +41,7 @@ def test_the_first_player_chooses_the_second_step() -> None:
     assert second.terminated.all()
 
 
-def test_a_table_that_is_not_square_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"payoff has the shape \(1, 2\)"):
-        make_env(EnvConfig(id="matrix/game", kwargs={"payoff": [[1.0, 2.0]]}))
+@pytest.mark.parametrize(("payoff", "lengths"), [([[1.0, 2.0]], "[2]"), ([[1.0, 2.0], [3.0]], "[2, 1]"), ([], "[]")])
+def test_a_table_that_is_not_square_is_refused(payoff: list, lengths: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"payoff has rows of the lengths {lengths}: give as many rows")):
+        make_env(EnvConfig(id="matrix/game", kwargs={"payoff": payoff}))

@@ -131,6 +131,7 @@ class ColumnReader:
             near = difflib.get_close_matches(key, others, n=1, cutoff=0.5)
             there = f"it has {', '.join(map(repr, others))}" if others else "compare it with what the environment gives"
             there = f"did you mean {near[0]!r}?" if near else there
+            there = "it is there, and was None or NaN each time" if key in self.names_seen else there
             text = f"env.info_keys: no episode has ended with info[{key!r}] so far: {there}"
             if text not in SAID:
                 SAID.add(text)

@@ -36,9 +36,10 @@ class MatrixGame(TeamDynamics):
     num_random = 0
 
     def __init__(self, payoff: Payoff = CLIMBING) -> None:
+        sizes = [len(row) for row in payoff]
+        if not sizes or any(size != len(payoff) for size in sizes):
+            raise ValueError(f"payoff has rows of the lengths {sizes}: give as many rows as columns")
         self.payoff = torch.tensor(payoff, dtype=torch.float32)
-        if self.payoff.ndim != 2 or self.payoff.shape[0] != self.payoff.shape[1]:
-            raise ValueError(f"payoff has the shape {tuple(self.payoff.shape)}: give as many rows as columns")
         self.spec = two_players(len(self.payoff), 1)
 
     def initial(self, uniform: Tensor) -> Tensor:
