@@ -278,15 +278,17 @@ class Agent(Copyable):
         return decode_action(action, single), tuple(part.cpu().numpy() for part in memory) or None
 
     @plain_torch()
-    def export(self, path: str | Path, *, overwrite: bool = False) -> Exported:
+    def export(self, path: str | Path, *, overwrite: bool = False, group: str | None = None) -> Exported:
         """Writes the policy as one file that runs without this library: .onnx, .pt2 (torch) or .npz (NumPy).
+
+        A team has a policy for each `group` of agents, whose rows are agents; None: the only one.
 
         The file goes from the environment's observation to its deterministic action. A parity file, a model card and
         `run_policy.py`, which runs it, are written beside it. Raises ConfigError, before anything is written, if a file
         exists and `overwrite` is not set, a package of the extra `export` is missing, or the format cannot hold the
         policy; and ValueError if the written policy computes other numbers.
         """
-        return export_agent(self, path, overwrite)
+        return export_agent(self, path, overwrite, group=group)
 
     def random_numbers(self) -> OwnStream:
         """Returns the stream of random numbers that `predict` samples from.

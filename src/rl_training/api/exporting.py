@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace as replace_fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rl_training.config import ConfigError
 from rl_training.config.parsing import parse_flag, parse_path
+from rl_training.core import AgentGroup, Policy, Spec, TeamSpec
 from rl_training.experiment.run_directory import installed
 from rl_training.export import About, Exported, export_policy
+from rl_training.models.team_policy import AgentView, TeamPolicy
 
 if TYPE_CHECKING:
     from rl_training.api.agent import Agent
@@ -16,13 +20,53 @@ if TYPE_CHECKING:
 PACKAGES = ("rl-training", "torch", "numpy", "onnx", "onnxscript", "onnxruntime")
 
 
-def export_agent(agent: Agent, path: object, overwrite: object, run_dir: Path | None = None) -> Exported:
-    """Writes the policy of an agent, with what belongs to it, and returns the files.
+def export_agent(
+    agent: Agent, path: object, overwrite: object, run_dir: Path | None = None, group: object = None
+) -> Exported:
+    """Writes the policy of an agent, or of one `group` of a team, with what belongs to it, and returns the files.
 
     The card shows the result in `run_dir` (None: the agent's own), if there is one.
     """
     file, replace = parse_path(path, "path"), parse_flag(overwrite, "overwrite")
-    return export_policy(agent.algorithm.policy, file, about(agent, run_dir or agent.run_dir), overwrite=replace)
+    policy, origin = agent.algorithm.policy, about(agent, run_dir or agent.run_dir)
+    if isinstance(policy, TeamPolicy):
+        found = find_group(agent.spec, group)
+        view, policy = policy.views[found.name], member_of(policy, found.name)
+        origin = replace_fields(origin, team=acts_for(found, view))  # pyrefly: ignore (an AgentView)
+    elif group is not None:
+        raise ConfigError(f"group={group!r} is for teams, and this policy acts for one agent: leave it out")
+    return export_policy(policy, file, origin, overwrite=replace)
+
+
+def groups_of(agent: Agent) -> tuple[str, ...]:
+    """Returns the names of the groups of a team, each of which has a policy; () if there is one agent."""
+    return tuple(group.name for group in agent.spec.members) if isinstance(agent.spec, TeamSpec) else ()
+
+
+def find_group(spec: Spec, name: object) -> AgentGroup:
+    """Returns the group of that name, or the only one if `name` is None; raises ConfigError if there is none."""
+    assert isinstance(spec, TeamSpec)
+    found = [group for group in spec.members if name in (None, group.name)]
+    if len(found) != 1:
+        names = ", ".join(repr(group.name) for group in spec.members)
+        raise ConfigError(f"group={name!r} must name one of the groups, each of which has a policy: {names}")
+    return found[0]
+
+
+def member_of(policy: TeamPolicy, name: str) -> Policy:
+    """Returns the policy of a group; raises ConfigError if the team normalises what it sees."""
+    if policy.normalizer.enabled:
+        raise ConfigError(
+            "algorithm.normalize_observation=true: this method normalises the observations of all agents together, which "
+            "no file of one group can hold: train without it"
+        )
+    return policy.members[name]  # pyrefly: ignore (a Policy)
+
+
+def acts_for(group: AgentGroup, view: AgentView) -> str:
+    """Returns a sentence for the card about whom the policy of a group acts for."""
+    seen = ", whose number in this order is the one-hot vector `agent_id`" if view.agent_id else ""
+    return f"A row is an agent of the group `{group.name}` ({', '.join(group.agents)}){seen}."
 
 
 def about(agent: Agent, run_dir: Path | None) -> About:

@@ -6,10 +6,10 @@ import argparse
 from pathlib import Path
 
 from rl_training.api import load
-from rl_training.api.exporting import export_agent
+from rl_training.api.exporting import export_agent, groups_of
 from rl_training.config import ConfigError
 from rl_training.config.parsing import parse_path
-from rl_training.export import FORMATS, check_exported, check_target
+from rl_training.export import FORMATS, Exported, check_exported, check_target
 
 
 def export(options: argparse.Namespace) -> int:
@@ -19,19 +19,31 @@ def export(options: argparse.Namespace) -> int:
     if options.out is None and not (source / "config.yaml").exists():
         raise ConfigError(f"{source} is not a run directory: give one, or say where to write, --out FOLDER")
     folder = source / "export" if options.out is None else parse_path(options.out, "--out")
-    target = folder / f"policy{FORMATS[options.format]}"
-    check_target(target, overwrite=options.overwrite)  # before the run is opened
+    ending = FORMATS[options.format]
+    check_target(folder / f"policy{ending}", overwrite=options.overwrite)  # before the run is opened
     agent = load(options.path, device=options.device, trust=options.trust)
-    written = export_agent(agent, target, options.overwrite, source)
+    groups = groups_of(agent)
+    targets = {group: folder / f"policy_{group}{ending}" for group in groups} or {None: folder / f"policy{ending}"}
+    for target in targets.values():
+        check_target(target, overwrite=options.overwrite)
+    equal = [
+        show(export_agent(agent, target, options.overwrite, source, group), check=options.check)
+        for group, target in targets.items()
+    ]
+    return 0 if all(equal) else 1
+
+
+def show(written: Exported, *, check: bool) -> bool:
+    """Prints the files of an exported policy; returns False if `check` found that it computes other numbers."""
     for file in (written.policy, written.parity, written.card, written.runner):
         if file is not None:
             print(f"wrote {shown(file)}")
     print(f"largest difference over {written.observations:,} observations: {written.largest_difference:.1e}")
-    if not options.check:
-        return 0
+    if not check:
+        return True
     found = check_exported(written.policy)
     print(f"check: {found.text}")
-    return 0 if found.equal else 1
+    return found.equal
 
 
 def shown(file: Path) -> Path:

@@ -48,6 +48,7 @@ class About:
     env: str
     timesteps: int
     updates: int  # from data alone
+    team: str = ""  # of a policy of a team: the agents that it acts for
     result: dict[str, str] = field(default_factory=dict)  # of the run, if there is one
     versions: dict[str, str] = field(default_factory=dict)
 
@@ -58,6 +59,7 @@ def card(targets: Targets, spec: dict, found: Parity, about: About) -> str:
     parts = [
         f"# {about.algorithm} on {about.env}\n",
         f"A policy for `{about.env}`, trained with {about.algorithm} of rl-training for {trained}.\n",
+        *([f"{about.team}\n"] if about.team else []),
         usage(targets, spec),
         "## Inputs\n\n" + table(input_rows(spec)),
         "## Outputs\n\n" + table(output_rows(spec)),
