@@ -135,6 +135,19 @@ class Keyless(Pair):
         return {name: {"a": x, "b": x} if self.time == 0 else {"a": x} for name, x in obs.items()}, infos
 
 
+class Drawn(Pair):
+    """A pair that draws the step it is in."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 5}
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        super().__init__()
+        self.render_mode = render_mode
+
+    def render(self) -> np.ndarray:
+        return np.full((16, 16, 3), 40 * self.time, np.uint8)
+
+
 class Leftover(Pair):
     """Agents stay in `agents` when they have ended."""
 

@@ -149,6 +149,14 @@ def test_a_class_that_names_its_agents_is_a_function_that_makes_environments() -
     assert IPPO(Plain, backend="pettingzoo", **SMALL).spec.agents == Plain.possible_agents
 
 
+def test_an_environment_that_draws_is_filmed(tmp_path: Path) -> None:
+    result = IPPO("pettingzoo:tests.zoo:Drawn", **SMALL).record(tmp_path / "film.gif")
+    assert result.lengths == (5,)
+    assert (tmp_path / "film.gif").stat().st_size > 0
+    with pytest.raises(ValueError, match="nothing"):
+        IPPO("pettingzoo:tests.zoo:Pair", **SMALL).record(tmp_path / "other.gif")
+
+
 def test_parallel_environments_are_refused_elsewhere_with_the_way_to_go() -> None:
     with pytest.raises(ValueError, match=r"pass its id, IPPO\('pettingzoo:package.module'\)"):
         PPO(ParallelRelay())
@@ -209,7 +217,8 @@ def test_two_samplers_take_the_same_steps_as_one_process(case: TeamCase) -> None
     lives = {"agents": {"lives": waits}, "backend": "pettingzoo"}
     states = []
     for workers in (1, 2):
-        agent = case.agent(ParallelRelay if waits else Pair, sampling={"workers": workers}, **lives)
+        relay = f"pettingzoo:{RELAY}" if case.name == "IPPO" else ParallelRelay  # an id, or what makes it
+        agent = case.agent(relay if waits else Pair, sampling={"workers": workers}, **lives)
         agent.learn(256, progress=False)
         assert agent.progress.gradient_steps > 0
         states.append(final_state(agent))

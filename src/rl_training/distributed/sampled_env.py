@@ -50,7 +50,7 @@ class SampledEnv(HostEnv):
         `columns` are recorded with the steps; `launcher` makes the engine from the list of the samplers' arguments.
         """
         registered = gym.registry.get(self.config.id)
-        factory = None if self.config.can.several_agents else find_factory(self.config.id)  # whose ids are modules
+        factory = find_factory(self.config.id)
         assignments = [
             Assignment(
                 index=index,

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from rl_training.core import Tree
 from rl_training.envs.make import EnvConfig, find_factory, refusals_as_sentences
+from rl_training.envs.pettingzoo_backend import find_maker
 from rl_training.envs.pictures import enlarge, newest_frame
 from rl_training.envs.vector import EnvStep, VectorEnv
 
@@ -38,14 +39,15 @@ def drawing_config(config: EnvConfig) -> EnvConfig:
 def takes_render_mode(config: EnvConfig) -> bool:
     """Returns True if the function or class that `config.id` names takes a keyword `render_mode` and can draw pictures."""
     with refusals_as_sentences(config):
-        creator: Callable = find_factory(config.id) or creator_of(config.id)
+        of_team = config.can.group_agents  # an environment of PettingZoo
+        creator: Callable = find_maker(config) if of_team else find_factory(config.id) or creator_of(config.id)
     try:
         parameters = inspect.signature(creator).parameters
     except (TypeError, ValueError):  # written in C
         return False
     modes = getattr(creator, "metadata", {}).get("render_modes") or ()
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
-    return "render_mode" in parameters or (takes_any and DRAWS in modes)
+    return "render_mode" in parameters or (takes_any and (of_team or DRAWS in modes))
 
 
 def creator_of(env_id: str) -> Callable:

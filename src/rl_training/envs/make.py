@@ -19,7 +19,7 @@ from rl_training.core.entry_points import find, import_named
 from rl_training.core.free_memory import check_memory
 from rl_training.core.ranges import Count, Positive
 from rl_training.core.teams import TeamSpec
-from rl_training.envs.backends import BACKENDS, Abilities, Backend, find_backend, implied_backend, usual_stack
+from rl_training.envs.backends import BACKENDS, USUAL, Abilities, Backend, find_backend, implied_backend, usual_stack
 from rl_training.envs.catalogue import NATIVE
 from rl_training.envs.factory import EnvFactory
 from rl_training.envs.joint_env import AgentSettings
@@ -221,11 +221,11 @@ def advice(env_id: str) -> str:
 def find_factory(path: str) -> EnvFactory | None:
     """Returns the function or class that 'package.module:factory' names, or that was registered as `path`.
 
-    Returns None for gymnasium's ids, such as 'Name-v0' or 'package.module:Name-v0'. Raises a ValueError if `path` names
-    nothing callable.
+    Returns None for gymnasium's ids, such as 'Name-v0' or 'package.module:Name-v0', and for those that another backend
+    owns, such as 'pettingzoo:package.module'. Raises a ValueError if `path` names nothing callable.
     """
     _, colon, name = path.partition(":")
-    if path not in FACTORIES and (not colon or "-v" in name):
+    if path not in FACTORIES and (not colon or "-v" in name or implied_backend(path) != USUAL):
         return None
     factory = find(path, FACTORIES, "env.id")
     if not callable(factory):
