@@ -43,6 +43,12 @@ def groups_of(agent: Agent) -> tuple[str, ...]:
     return tuple(group.name for group in agent.spec.members) if isinstance(agent.spec, TeamSpec) else ()
 
 
+def file_of(name: str, group: str | None) -> str:
+    """Returns the name of the file of a group's policy, such as 'policy_runner.onnx'; `name` itself without a group."""
+    stem, dot, ending = name.rpartition(".")
+    return name if group is None else f"{stem}_{group}{dot}{ending}"
+
+
 def find_group(spec: Spec, name: object) -> AgentGroup:
     """Returns the group of that name, or the only one if `name` is None; raises ConfigError if there is none."""
     assert isinstance(spec, TeamSpec)

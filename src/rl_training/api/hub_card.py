@@ -12,6 +12,7 @@ from pathlib import Path
 import yaml
 
 from rl_training.api.agent import Agent, load
+from rl_training.api.exporting import file_of, groups_of
 from rl_training.api.parts import untrained
 from rl_training.api.transfer_weights import KEPT
 from rl_training.config import ConfigError
@@ -89,21 +90,23 @@ def film(agent: Agent, folder: Path, seed: int) -> str | None:
     return name
 
 
-def export(agent: Agent, folder: Path) -> str | None:
-    """Exports the policy to a folder as .onnx or, if that cannot be, as .npz; returns the file's name.
+def export(agent: Agent, folder: Path) -> list[str]:
+    """Exports the policies to a folder as .onnx or, if that cannot be, as .npz; returns the files' names.
 
-    Returns None, with a warning, if no format can hold the policy.
+    Returns [], with a warning, if no format can hold them.
     """
     refusals = []
     for name in EXPORTS:
+        named = {file_of(name, group): group for group in groups_of(agent) or (None,)}
         try:
-            agent.export(folder / name)
+            for file, group in named.items():
+                agent.export(folder / file, group=group)
         except ConfigError as error:
             refusals.append(str(error))
         else:
-            return name
+            return list(named)
     log.warning(f"the card gets no exported policy: {'; '.join(refusals)}")
-    return None
+    return []
 
 
 def weights_alone(agent: Agent, source: Path) -> Checkpoint:
@@ -143,7 +146,7 @@ def versions_of(source: Path) -> dict[str, object]:
 
 
 def card(
-    agent: Agent, result: EvalResult | None, video: str | None, exported: str | None, versions: dict[str, object]
+    agent: Agent, result: EvalResult | None, video: str | None, exported: list[str], versions: dict[str, object]
 ) -> str:
     """Returns the text of the card: its metadata as YAML, then what the policy is, how to load it, and its settings."""
     config, name = agent.config, hub_name(agent.config.name, agent.config.env.id)
@@ -162,7 +165,7 @@ def card(
         results_text(result),
         {None: "", "replay.gif": "![One episode](replay.gif)\n"}.get(video, f"One episode: [{video}]({video}).\n"),
         USE.format(repository=f"YOU/{name}", trusted=trusted),
-        f"`{EXPORTED}/{exported}` runs without rl-training: see `{EXPORTED}/{exported}.md`.\n" if exported else "",
+        "".join(f"`{EXPORTED}/{file}` runs without rl-training: see `{EXPORTED}/{file}.md`.\n" for file in exported),
         f"## Settings\n\n```yaml\n{yaml.safe_dump(settings, sort_keys=False)}```\n\n`config.json` holds all of them.\n",
         f"## Versions\n\n| package | version |\n|---|---|\n{rows}\n" if rows else "",
     ]

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from rl_training.api import load
-from rl_training.api.exporting import export_agent, groups_of
+from rl_training.api.exporting import export_agent, file_of, groups_of
 from rl_training.config import ConfigError
 from rl_training.config.parsing import parse_path
 from rl_training.export import FORMATS, Exported, check_exported, check_target
@@ -19,11 +19,10 @@ def export(options: argparse.Namespace) -> int:
     if options.out is None and not (source / "config.yaml").exists():
         raise ConfigError(f"{source} is not a run directory: give one, or say where to write, --out FOLDER")
     folder = source / "export" if options.out is None else parse_path(options.out, "--out")
-    ending = FORMATS[options.format]
-    check_target(folder / f"policy{ending}", overwrite=options.overwrite)  # before the run is opened
+    name = f"policy{FORMATS[options.format]}"
+    check_target(folder / name, overwrite=options.overwrite)  # before the run is opened
     agent = load(options.path, device=options.device, trust=options.trust)
-    groups = groups_of(agent)
-    targets = {group: folder / f"policy_{group}{ending}" for group in groups} or {None: folder / f"policy{ending}"}
+    targets = {group: folder / file_of(name, group) for group in groups_of(agent) or (None,)}
     for target in targets.values():
         check_target(target, overwrite=options.overwrite)
     equal = [
