@@ -63,7 +63,7 @@ SURFACE = {
         RecurrentMAPPOConfig""",
     "rl_training.envs": """Abilities BACKENDS EnvConfig EnvStep GoalDynamics GymnasiumEnv Lesson LocalEnv NATIVE NativeDynamics
         NativeEnv RandomDynamics VectorEnv WrapperConfig check make_env register_backend register_native
-        NativeTeamEnv TeamDynamics TeamStep""",
+        AgentSettings NativeTeamEnv TeamDynamics TeamStep""",
     "rl_training.data": """Dataset DatasetError Episodes Finding Moments NStep NextAction Provenance ReferenceScore
         Statistics convert info lint""",
     "rl_training.experience": """StoreContext Experience ExperienceSettings HindsightSettings LoggedSteps Mixture Replay

@@ -28,7 +28,10 @@ def test_the_files_of_all_groups_act_as_the_team(
     agent = kind(env, **SMALL | settings)
     random = np.random.default_rng(0)
     spaces = agent.algorithm.policy.spec.obs.spaces
-    joint = {key: random.random((ROWS, *space.shape)).round(1 if len(space.shape) > 1 else 0) for key, space in spaces.items()}
+    joint = {
+        key: random.random((ROWS, *space.shape)).round(1 if len(space.shape) > 1 else 0)
+        for key, space in spaces.items()
+    }
     joint |= {key: np.ones_like(part) for key, part in joint.items() if key.endswith("action_mask")}
     expected, _ = agent.predict(joint)
     for group in agent.spec.members:

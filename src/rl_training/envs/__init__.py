@@ -6,6 +6,7 @@ from rl_training.envs.catalogue import NATIVE, register_native
 from rl_training.envs.check import check
 from rl_training.envs.gymnasium_backend import make_gymnasium  # noqa: F401  (its import registers the backend)
 from rl_training.envs.gymnasium_vector_env import GymnasiumEnv
+from rl_training.envs.joint_env import AgentSettings
 from rl_training.envs.local import LocalEnv
 from rl_training.envs.make import EnvConfig, WrapperConfig, make_env
 from rl_training.envs.native import GoalDynamics, NativeDynamics, NativeEnv, RandomDynamics
@@ -18,6 +19,7 @@ __all__ = [
     "BACKENDS",
     "NATIVE",
     "Abilities",
+    "AgentSettings",
     "EnvConfig",
     "EnvStep",
     "GoalDynamics",
