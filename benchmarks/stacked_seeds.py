@@ -1,12 +1,12 @@
 """Several seeds as a stack compared with one after the other.
 
 python benchmarks/stacked_seeds.py cpu [--threads 1]        # 8 seeds of PPO on CartPole and of SAC on Pendulum, alternated
-python benchmarks/stacked_seeds.py gpu                      # 64 and 256 seeds of PPO, 32 of SAC; caches cold, then warm
-python benchmarks/stacked_seeds.py gpu --device cpu --small   # tries the GPU's cases on a few steps
+python benchmarks/stacked_seeds.py train ppo-64              # a case of purejaxrl.py, on a GPU
+python benchmarks/stacked_seeds.py train ppo-64 --device cpu --small
 
 `cpu` runs both ways in one process, eager, and adds a line per case to results/stacked_seeds.jsonl: wall and CPU seconds
-of `learn`, with `--threads` threads. `gpu` prints a line for each run, every one in a process of its
-own: the wall time from the start of the process, that of a second `learn` of as many steps, its rate, and the mean return.
+of `learn`, with `--threads` threads. `train` prints the wall time from the start of the process to the end of `learn`, that of
+a second `learn` of as many steps, its rate, and the mean return.
 """
 
 from __future__ import annotations
@@ -14,9 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -107,29 +104,16 @@ def train(name: str, device: str, small: bool) -> dict:
     }
 
 
-def in_processes(device: str, small: bool) -> None:
-    for name in ON_GPU:
-        with tempfile.TemporaryDirectory() as cache:
-            for caches in ("cold", "warm"):
-                command = [sys.executable, __file__, "train", name, "--device", device, *(["--small"] if small else [])]
-                env = os.environ | {"RL_TRAINING_CACHE": cache, "TRITON_CACHE_DIR": f"{cache}/triton"}
-                env.pop("TORCHINDUCTOR_CACHE_DIR", None)
-                done = subprocess.run(command, env=env, check=True, capture_output=True, text=True)
-                print(json.dumps({"caches": caches} | json.loads(done.stdout.splitlines()[-1])), flush=True)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["cpu", "gpu", "train"])
+    parser.add_argument("what", choices=["cpu", "train"])
     parser.add_argument("case", nargs="*")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--threads", type=int, help="of both ways; without it, what each takes by default")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--small", action="store_true")
     options = parser.parse_args()
-    if options.what == "gpu":
-        in_processes(options.device, options.small)
-    elif options.what == "train":
+    if options.what == "train":
         print(json.dumps(train(options.case[0], options.device, options.small)))
     else:
         for name in options.case or ON_CPU:
