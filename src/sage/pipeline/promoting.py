@@ -18,6 +18,7 @@ from sage.orchestrator.installed_policies import (
 )
 from sage.orchestrator.models_file import ModelsFile
 from sage.orchestrator.promotion import cascade_kind, single_decision_kind
+from sage.orchestrator.static_table import StaticTable
 from sage.pipeline.choices import DATABASE, MODELS_FILE, PROOF
 from sage.policies.cascades.learned_cascade import LearnedCascade
 from sage.policies.checkpoint import load_any
@@ -26,6 +27,10 @@ from sage.proof.gate_record import GateRecord, GateRecordError, records_of
 from sage.settings import Settings
 
 NO_LOG = "{}: there is no such log: give the one that the server writes with --db"
+OTHER_TABLE = (
+    "the proof is about a gain over {}, and the table of {} is {} now, with other models, rules or exploration: "
+    "prove it again to know the gain over that one"
+)
 ENVIRONMENT_DECIDES = "SAGE_RL_POLICY is set, so the environment says what serves: unset it to follow promotions"
 
 
@@ -41,7 +46,7 @@ class Promotion:
     of: str  # decisions or cascades
     file: Path  # the installed copy
     reason: str  # of the verdict
-    note: str = ""  # why something else serves all the same
+    note: str = ""  # why something else serves all the same, or what the proof is not about
 
     def to_json(self) -> dict:
         """Returns plain values, as `sage promote --json` prints them."""
@@ -127,12 +132,16 @@ def promote(
         proof=found.numbers,
     )
     policies.install(of, checkpoint, record, installed)
+    notes = [ENVIRONMENT_DECIDES] if Settings.read(environment).decides else []
+    proved, present = found.numbers.get("incumbent", ""), StaticTable.from_file(table)
+    if proved.startswith(f"{present.name} ") and proved != f"{present.name} {present.version}":
+        notes.append(OTHER_TABLE.format(proved, models, f"{present.name} {present.version}"))
     return Promotion(
         installed=installed,
         of=of,
         file=policies.checkpoint(installed),
         reason=record.reason,
-        note=ENVIRONMENT_DECIDES if Settings.read(environment).decides else "",
+        note="; ".join(notes),
     )
 
 

@@ -124,6 +124,15 @@ def test_only_a_passing_proof_of_this_file_and_this_table_promotes(folder: Folde
     assert folder.deciding() == "b"
 
 
+def test_a_proof_over_another_table_is_said(folder: Folder) -> None:
+    report = {"value": 0.1, "interval": None, "num_rows": 9, "num_tasks": 9, "acting_share": 1.0, "incumbent": "static"}
+    verdict = asdict(records_of(folder.a)[sha256_of(folder.a)])
+    for version, noted in ((folder.router.static.version, False), ("0123456789ab", True)):
+        proof = folder.a.with_name("a.st.proof.json")
+        proof.write_text(json.dumps({"verdict": verdict, "report": report | {"incumbent_version": version}}))
+        assert ("over static 0123456789ab, and the table" in str(folder.promote(folder.a))) is noted
+
+
 def test_a_changed_checkpoint_is_refused(folder: Folder) -> None:
     train(folder.a, "changed")
     with pytest.raises(ValueError, match="has no proof"):
