@@ -138,3 +138,16 @@ def test_runs_are_listed_without_torch(root: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["3", "False"]
+
+
+def test_logs_that_cannot_be_read_hide_no_other_run(root: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = root / "ppo" / "a" / "metrics.jsonl"
+    file.unlink(missing_ok=True)
+    file.mkdir()  # as a file of another user's: root may read everything
+    found = runs(root, sort="run")
+    assert names(found) == ["ppo/a", "ppo/b", "sac"]
+    assert (found[0].latest, found[0].metrics()) == ({}, [])
+    assert "ppo/a/metrics.jsonl cannot be read and counts as empty" in caplog.text
+    file.rmdir()
+    file.write_text("[" * 100_000 + '\n{"timesteps": 1}\n')
+    assert RunRecord(root / "ppo" / "a").metrics() == [{"timesteps": 1}]

@@ -27,7 +27,7 @@ def read_lines(path: Path) -> list[dict]:
     for number, line in enumerate(lines, start=1):
         try:
             record = json.loads(line)
-        except ValueError:  # which bytes that are no text are, too
+        except (ValueError, RecursionError):  # the first also for bytes that are no text
             record = None
         if isinstance(record, dict):
             records.append(record)

@@ -74,15 +74,19 @@ class RunRecord:
     def latest(self) -> dict:
         """Returns the last value of every metric in the last 64 KiB of `metrics.jsonl`, by name; {} without any."""
         file, found = self.path / "metrics.jsonl", dict[str, object]()
-        if not file.exists():
+        try:
+            with file.open("rb") as opened:
+                opened.seek(max(0, file.stat().st_size - TAIL))
+                lines = opened.read().splitlines()
+        except FileNotFoundError:
             return {}
-        with file.open("rb") as opened:
-            opened.seek(max(0, file.stat().st_size - TAIL))
-            lines = opened.read().splitlines()
+        except OSError as error:
+            tell_unread(file, error)
+            return {}
         for line in lines:
             try:
                 row = json.loads(line)
-            except ValueError:  # cut at the beginning of the tail, or still being written
+            except (ValueError, RecursionError):  # cut at the beginning of the tail, or still being written
                 continue
             found |= row if isinstance(row, dict) else {}
         return found
@@ -130,7 +134,7 @@ class RunRecord:
 
     def metrics(self) -> list[dict]:
         """Returns the records of `metrics.jsonl`, one per log and per evaluation, oldest first."""
-        return read_lines(self.path / "metrics.jsonl")
+        return self.lines("metrics.jsonl")
 
     def evaluations(self) -> list[dict]:
         """Returns the records of evaluations, with "timesteps", "eval/mean_reward" and, for each episode, "eval/returns"."""
@@ -138,7 +142,15 @@ class RunRecord:
 
     def episodes(self) -> list[dict]:
         """Returns the records of finished training episodes, with "timesteps", "return" and "length"."""
-        return read_lines(self.path / "episodes.jsonl")
+        return self.lines("episodes.jsonl")
+
+    def lines(self, name: str) -> list[dict]:
+        """Returns the records in a log of the run; [] if it is missing or cannot be read."""
+        try:
+            return read_lines(self.path / name)
+        except OSError as error:
+            tell_unread(self.path / name, error)
+            return []
 
     def checkpoints(self) -> list[Path]:
         """Returns the paths of the checkpoints, `best-...` before `step-...`, each from the oldest to the newest."""
@@ -153,9 +165,13 @@ class RunRecord:
         except FileNotFoundError:
             return {}
         except DAMAGED as error:
-            log.warning(f"{file} cannot be read and counts as empty: {' '.join(str(error).split())}")
+            tell_unread(file, error)
             return {}
         return found if isinstance(found, dict) else {}
+
+
+def tell_unread(file: Path, error: Exception) -> None:
+    log.warning(f"{file} cannot be read and counts as empty: {' '.join(str(error).split())}")
 
 
 def as_number(value: object) -> float:
