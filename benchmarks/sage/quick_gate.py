@@ -192,6 +192,8 @@ def is_refused(log: Log, cluster: np.ndarray, chance: np.ndarray, looked: np.nda
         ratio = 1 / (np.where(policy == log.static, 1 - EPSILON + rest, rest) * rate)
         second, third = float(ratio.mean()), float((ratio**2).mean())
         weights = np.bincount(cluster, looked * (log.action == policy) / chance)
+        if not weights.any():
+            return True
         size = min(weights.sum() ** 2 / (weights**2).sum(), rows / second)
         if size < MIN_EFFECTIVE_SAMPLE_SIZE or rows < ROWS_PER_SQUARED_SKEWNESS * skewness(1.0, second, third) ** 2:
             return True
