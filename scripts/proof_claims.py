@@ -66,10 +66,10 @@ def gap_closed(results: dict) -> Iterator[float]:
                 yield (own - anytime) / (fixed - anytime)
 
 
-def cheap_costs(results: dict) -> list[float]:
-    """The smaller cost of both schemes of exploration, of every table."""
+def cheap_costs(results: dict, name: str = "cost") -> list[float]:
+    """The smaller cost of both schemes of exploration, of every table; `served` counts the static table where the gate refuses."""
     learned = [x["learn"] for x in results["results"] if "learn" in x]
-    return sorted(min(found[scheme]["cost"] for scheme in ("even", "plausible")) for found in learned)
+    return sorted(min(found[scheme][name] for scheme in ("even", "plausible")) for found in learned)
 
 
 def budgets(results: dict, part: str) -> list[dict]:
@@ -125,9 +125,6 @@ PROOF_CLAIMS = (
         "planned looks: coverage of all looks, least", "planned_looks", lambda r: min(planned_coverage(r)), ">=", 0.93
     ),
     Claim(
-        "planned looks: coverage of all looks, most", "planned_looks", lambda r: max(planned_coverage(r)), "<=", 0.97
-    ),
-    Claim(
         "planned looks, gains of 1 to 2 points: share of the gap in power between anytime and fixed n that is closed, least",
         "planned_looks",
         lambda r: min(gap_closed(r)),
@@ -138,6 +135,14 @@ PROOF_CLAIMS = (
         "cheapest policy at most a point worse: cost over the static table's, second best table",
         "cheapest_within_margin",
         lambda r: cheap_costs(r)[1],
+        "<=",
+        0.9,
+        0.8,
+    ),
+    Claim(
+        "the same as served, with the static table where the gate refuses",
+        "cheapest_within_margin",
+        lambda r: cheap_costs(r, "served")[1],
         "<=",
         0.9,
         0.8,
@@ -194,5 +199,15 @@ PROOF_MISSES = (
         0.8,
         missed="SWE-bench at fixed n: 56 of 300 draws are promoted, 72 with as many complete rows. All other tables and intervals "
         "have .9 or more.",
+    ),
+    Claim(
+        "planned looks: coverage of all looks, most",
+        "planned_looks",
+        lambda r: max(planned_coverage(r)),
+        "<=",
+        0.97,
+        missed="Intervals are wider than they need be on LiveCodeBench and SWE-bench, where a policy differs from the table in few "
+        "tasks, by what outcomes that nobody has seen yet may hide. Without that part they contain the gain of hardly worse "
+        "candidates in .938 instead of .986 of 276 logs of LiveCodeBench with 5,000 rows; it is what keeps false promotion low.",
     ),
 )
