@@ -80,15 +80,11 @@ class Parser:
         self.text, self.tokens, self.fields, self.depth = text, tokens, list[str](), 0
 
     def either(self) -> Condition:
-        parts = [self.both()]
-        while self.take("or"):
-            parts.append(self.both())
+        parts = self.joined("or", self.both)
         return lambda values: any(part(values) for part in parts)
 
     def both(self) -> Condition:
-        parts = [self.one()]
-        while self.take("and"):
-            parts.append(self.one())
+        parts = self.joined("and", self.one)
         return lambda values: all(part(values) for part in parts)
 
     def one(self) -> Condition:
@@ -103,6 +99,9 @@ class Parser:
                 raise self.unexpected("a closing parenthesis")
             return inner
         return self.comparison()
+
+    def joined(self, word: str, parse: Callable[[], Condition]) -> list[Condition]:
+        return [parse(), *(parse() for _ in iter(lambda: self.take(word), False))]
 
     def nested(self, parse: Callable[[], Condition]) -> Condition:
         self.depth += 1

@@ -301,10 +301,6 @@ def categorical(x: np.ndarray, head: dict, arrays: Arrays, mask: np.ndarray | No
     return np.stack([part.argmax(-1) for part in parts], -1), [np.concatenate(parts, -1)]
 
 
-def bits(x: np.ndarray, head: dict, arrays: Arrays, mask: np.ndarray | None) -> Result:
-    return (x > 0).astype(np.int64), [x]
-
-
 def values(x: np.ndarray, head: dict, arrays: Arrays, mask: np.ndarray | None) -> Result:
     if "atoms" in arrays:
         x = (np.exp(log_softmax(x.reshape(len(x), -1, len(arrays["atoms"])))) * arrays["atoms"]).sum(-1)
@@ -323,22 +319,14 @@ def squashed_gaussian(x: np.ndarray, head: dict, arrays: Arrays, mask: np.ndarra
     return np.tanh(mean), [mean, np.clip(log_std, *head["log_std_range"])]
 
 
-def deterministic(x: np.ndarray, head: dict, arrays: Arrays, mask: np.ndarray | None) -> Result:
-    return np.tanh(x), []
-
-
 HEADS: dict[str, Callable[[np.ndarray, dict, Arrays, np.ndarray | None], Result]] = {
     "categorical": categorical,
-    "bits": bits,
+    "bits": lambda x, *_: ((x > 0).astype(np.int64), [x]),
     "values": values,
     "gaussian": gaussian,
     "squashed_gaussian": squashed_gaussian,
-    "deterministic": deterministic,
+    "deterministic": lambda x, *_: (np.tanh(x), []),
 }
-
-
-def elu(x: np.ndarray) -> np.ndarray:
-    return np.where(x > 0, x, np.expm1(np.minimum(x, 0)))
 
 
 def gelu(x: np.ndarray) -> np.ndarray:
@@ -346,17 +334,13 @@ def gelu(x: np.ndarray) -> np.ndarray:
     return x * (1 + erf) / 2
 
 
-def silu(x: np.ndarray) -> np.ndarray:
-    return x / (1 + np.exp(-x))
-
-
 ACTIVATIONS: dict[str | None, Callable[[np.ndarray], np.ndarray] | None] = {
     None: None,
     "tanh": np.tanh,
     "relu": lambda x: np.maximum(x, 0),
-    "elu": elu,
+    "elu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))),
     "gelu": gelu,
-    "silu": silu,
+    "silu": lambda x: x / (1 + np.exp(-x)),
     "leaky_relu": lambda x: np.where(x > 0, x, np.float32(0.01) * x),
 }
 
@@ -375,10 +359,8 @@ class Parity(NamedTuple):
 
     @property
     def text(self) -> str:
-        said = f"{self.rows:,} observations: largest difference {self.largest:.1e} (at most {TOLERANCE:g})"
-        if not self.whole and not self.different:
-            return said
-        return f"{said}, {f'{self.different} other actions' if self.different else 'all actions equal'}"
+        actions = f", {self.different} other actions" if self.different else ", all actions equal" if self.whole else ""
+        return f"{self.rows:,} observations: largest difference {self.largest:.1e} (at most {TOLERANCE:g}){actions}"
 
 
 def check(policy: Policy, parity: str | Path) -> Parity:
