@@ -222,7 +222,7 @@ for name in range(450, 480):
     "load a module": 'call(number(175, 105), b"", 0, b"")\nescaped()',
     "restart the machine": "call(number(169, 142), 0xFEE1DEAD, 672274793, 0x89ABCDEF, 0)\nescaped()",
     "real-time priority": "os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))\nescaped()",
-    "higher priority": "os.setpriority(os.PRIO_PROCESS, 0, -10)\nescaped()",
+    "higher priority": "os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, 0) - 1)\nescaped()",
     "more than the limits": """
 for kind in (resource.RLIMIT_AS, resource.RLIMIT_NPROC, resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE, resource.RLIMIT_CPU):
     try:
