@@ -16,7 +16,10 @@ def test_every_decision_of_every_kind_is_believed_as_it_was_drawn() -> None:
     for name, case in found.items():
         assert [case[key] for key in DIFFER] == [0, 0, 0], name
         assert case["batch"].get("propensities_differ", 0) == 0, name
-    assert sum(case["explored"] for case in found.values()) > 100
+    # The mixture's half of the tasks goes by their ids, which are drawn anew in every run where the caller names none.
+    explored = [case["explored"] for name, case in found.items() if name != "cascade, a mixture"]
+    assert min(explored) > 1
+    assert sum(explored) > 90
     assert found["a policy that fails"]["batch"] == {"raises": "no reviewers"}  # no proof hides it
     assert {verdict for case in found.values() for verdict in case["verdicts"]} >= VERDICTS
 
