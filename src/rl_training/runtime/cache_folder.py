@@ -10,6 +10,8 @@ import tempfile
 from importlib import import_module
 from pathlib import Path
 
+from rl_training.runtime.garbage import uncollected
+
 COMPILER_CACHE = "TORCHINDUCTOR_CACHE_DIR"
 log = logging.getLogger(__name__)
 
@@ -45,7 +47,8 @@ def keep_compiled_code() -> None:
 
 def torch_default() -> str:
     """Returns the path of the folder in which torch keeps compiled code by default."""
-    utilities = import_module("torch._inductor.runtime.cache_dir_utils")  # slow
+    with uncollected():  # imports the compiler
+        utilities = import_module("torch._inductor.runtime.cache_dir_utils")
     return os.path.abspath(utilities.default_cache_dir())  # as torch writes it
 
 

@@ -19,7 +19,7 @@ from rl_training.envs import EnvStep, Lesson, VectorEnv
 from rl_training.envs.episode_columns import EpisodeColumns, column_metrics, columns_of
 from rl_training.envs.vector import StateKind
 from rl_training.experience.declared_columns import LIFE_LOST
-from rl_training.runtime.compilation import compile_graph
+from rl_training.runtime.compilation import ByShape, compile_graph
 from rl_training.runtime.cuda_graph import CudaGraph
 from rl_training.runtime.sent_pictures import SentPictures
 from rl_training.runtime.transfer import Packed
@@ -121,6 +121,9 @@ class Collector(ABC):
 
         On a GPU, True uses CUDA graphs, too; on the CPU, "record" is eager. Does nothing by default.
         """
+
+    def prepare(self, policy: Policy) -> None:
+        """Starts to compile the policy's actions, where `execute` asks for it. Does nothing by default."""
 
     @property
     def uncounted_episodes(self) -> int:
@@ -294,6 +297,11 @@ class EnvCollector(LocalCollector):
         if self.pictures is not None:
             step = step._replace(next_obs=self.pictures.note_end(time, done, step.next_obs))
         return transition(obs, act, step, remembered)
+
+    @torch.no_grad()
+    def prepare(self, policy: Policy) -> None:
+        if isinstance(self.run_act, ByShape):
+            self.run_act.begin(policy, self.obs, self.memory, self.first)
 
     def choose(self, policy: Policy, seen: Tree, memory: Memory, first: Tensor) -> Act:
         if isinstance(policy, UniformPolicy):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import atexit
-import gc
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import cache
 from importlib import import_module
 from itertools import count
@@ -19,7 +18,9 @@ from torch import Tensor, nn
 from rl_training.core import Algorithm, Metrics, Pass, Step, Weighted, tree_leaves, tree_map
 from rl_training.experience.base import Experience, SampledExperience
 from rl_training.runtime.cache_folder import keep_compiled_code
+from rl_training.runtime.cpp_builds import Build, build_in_background
 from rl_training.runtime.cuda_graph import CudaGraph
+from rl_training.runtime.garbage import uncollected
 from rl_training.runtime.vector_instructions import choose_vector_instructions
 
 MAX_BLOCK = 20  # updates in one CUDA graph
@@ -55,13 +56,14 @@ def build_update(
     compiled: bool,
     device: torch.device,
     precision: Precision = "float32",
+    meanwhile: Callable[[], None] | None = None,
 ) -> UpdateStep:
     """Returns a function of an experience's storage and a draw: it gathers a batch, learns from it and returns metrics.
 
     A draw holds the random numbers or row numbers of one batch; `methods` are the names of the algorithm's methods that
     take the batch. If `compiled`, all of it is one graph; if the storage is on another device, only learning is, and
     the batch is copied. With bf16, matrix products are rounded to it; parameters, losses and optimizers stay in
-    float32.
+    float32. `meanwhile` is called while a C++ compiler builds the graph.
     """
     methods_to_call = [getattr(algorithm, method) for method in methods]
 
@@ -79,7 +81,7 @@ def build_update(
         return Step(metrics, {name: value for result in results for name, value in result.rows.items()})
 
     across = experience.device.type != device.type
-    run = compile_graph(learn, device) if compiled and across else learn
+    run = compile_graph(learn, device, meanwhile) if compiled and across else learn
 
     def update(storage: Any, draw: Any) -> Metrics:
         batch = experience.gather(storage, draw)
@@ -89,7 +91,7 @@ def build_update(
         experience.feedback(storage, batch, rows)
         return step.metrics | experience.describe(there, step.rows)
 
-    return compile_graph(update, device) if compiled and not across else update
+    return compile_graph(update, device, meanwhile) if compiled and not across else update
 
 
 def record_block(steps: Sequence[UpdateStep], experience: SampledExperience, batch_size: int) -> UpdateBlock:
@@ -118,23 +120,25 @@ def record_block(steps: Sequence[UpdateStep], experience: SampledExperience, bat
     return replay
 
 
-def compile_graph(function: Callable, device: torch.device) -> Callable:
+def compile_graph(function: Callable, device: torch.device, meanwhile: Callable[[], None] | None = None) -> Callable:
     """Returns the function compiled into one graph; each new set of argument shapes is compiled at its first call.
 
     Random numbers are drawn as eager code draws them, so compiled and eager runs agree, and so do one block of eight
     steps and eight single steps. On the CPU the calls between kernels are C++, too. If the compiler fails, the code
-    runs eagerly, and a warning gives the reason once. Compiled code is kept on disk for later runs.
+    runs eagerly, and a warning gives the reason once. Compiled code is kept on disk for later runs. `meanwhile` is
+    called while a C++ compiler runs.
     """
-    keep_compiled_code()
-    end_workers_at_exit()
-    torch._dynamo.config.trace_autograd_ops = True  # gradients are part of the graph
 
     def run(*arguments: Any) -> Any:
         return function(*arguments)
 
-    compiled = torch.compile(own_code(run), fullgraph=True, dynamic=False, options=compiler_options(device))
+    keep_compiled_code()
+    with uncollected():  # the compiler is a thousand modules to import
+        end_workers_at_exit()
+        torch._dynamo.config.trace_autograd_ops = True  # gradients are part of the graph
+        compiled = torch.compile(own_code(run), fullgraph=True, dynamic=False, options=compiler_options(device))
     ahead = device.type == "cpu" and hasattr(compiled, "aot_compile")
-    return ByShape(compiled, function) if ahead else OrEager(compiled, function)
+    return ByShape(compiled, function, meanwhile) if ahead else OrEager(compiled, function)
 
 
 @cache
@@ -164,6 +168,7 @@ def compiler_options(device: torch.device) -> dict[str, Any]:
         options["cpp_wrapper"] = True
         if hasattr(import_module("torch._inductor.config"), "cpp_cache_precompile_headers"):
             options["cpp_cache_precompile_headers"] = False  # they take 4.8 s, and save 1.3 s per graph
+        options["cpp_wrapper_build_separate"] = True  # kernels and the calls between them, side by side
         options["guard_filter_fn"] = portable_guards
     else:
         options["loop_ordering_after_fusion"] = False  # torch 2.11 fails on SAC's update with it
@@ -225,36 +230,53 @@ class ByShape(OrEager):
     long as the arithmetic of a small update (70 us for DQN's). Here that cannot change: modules keep their parameters.
     """
 
-    def __init__(self, compiled: Any, function: Callable) -> None:
+    def __init__(self, compiled: Any, function: Callable, meanwhile: Callable[[], None] | None = None) -> None:
         super().__init__(compiled, function)
         torch._dynamo.config.enable_aot_compile = True
+        self.meanwhile = meanwhile
+        self.begun: dict[tuple, tuple[Callable, list[Build]] | RuntimeError] = {}
         self.ready: dict[tuple, Callable] = {}
+
+    def begin(self, *arguments: Any) -> None:
+        """Traces a call with such arguments and starts the C++ compiler, without waiting; nothing is called.
+
+        An error of the compiler is kept for the first call.
+        """
+        key = tuple(map(signature, arguments))
+        if self.failed or key in self.begun or key in self.ready:
+            return
+        try:
+            choose_vector_instructions()
+            # Torch's key for whole graphs holds a random number here: they would pile up in the cache, never found.
+            without_key = torch._functorch.config.patch(enable_autograd_cache=False)
+            with without_key, uncollected(), build_in_background() as builds:
+                self.begun[key] = self.compiled.aot_compile((arguments, {})).fn, builds
+        except RuntimeError as error:  # all that a compiler raises
+            self.begun[key] = error
+
+    def finish(self, key: tuple) -> Callable:
+        """Returns the compiled function of a call that `begin` has traced; raises RuntimeError if compiling failed."""
+        begun = self.begun.pop(key)  # torch looks through this object when it traces others, and cannot pickle a build
+        if isinstance(begun, RuntimeError):
+            raise begun
+        compiled, builds = begun
+        for build in builds:
+            build.wait()
+        return compiled
 
     def __call__(self, *arguments: Any) -> Any:
         if self.failed:
             return self.function(*arguments)
         key = tuple(map(signature, arguments))
         if key not in self.ready:
+            self.begin(*arguments)
+            if self.meanwhile is not None:
+                self.meanwhile()
             try:
-                choose_vector_instructions()
-                # Torch's key for whole graphs holds a random number here: they would pile up in the cache, never found.
-                with torch._functorch.config.patch(enable_autograd_cache=False), uncollected():
-                    self.ready[key] = self.compiled.aot_compile((arguments, {})).fn
-            except RuntimeError as error:  # all that a compiler raises; nothing was computed yet
+                self.ready[key] = self.finish(key)
+            except RuntimeError as error:  # nothing was computed yet
                 return self.give_up(error, arguments)
         return self.ready[key](*arguments)
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Stops the garbage collector, which would look through all that a compiler holds again and again."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
 
 
 def signature(argument: Any) -> object:

@@ -126,11 +126,20 @@ class Executor:
     def step_for(self, methods: Methods, a_pass: Pass) -> UpdateStep:
         if methods not in self.steps:
             compiled = self.execution.compiled and a_pass.one_graph
-            device, precision = self.execution.device, self.execution.precision
             self.steps[methods] = build_update(
-                self.algorithm, self.experience, methods, compiled=compiled, device=device, precision=precision
+                self.algorithm,
+                self.experience,
+                methods,
+                compiled=compiled,
+                device=self.execution.device,
+                precision=self.execution.precision,
+                meanwhile=self.prepare_acting,
             )
         return self.steps[methods]
+
+    def prepare_acting(self) -> None:
+        if self.phase.collector is not None:
+            self.phase.collector.prepare(self.algorithm.policy)
 
 
 class RecordedUpdates(Executor):

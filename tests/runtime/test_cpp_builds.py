@@ -1,0 +1,121 @@
+"""C++ of compiled code is built side by side and in the background, and a failure of its compiler stops no run."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from rl_training import DQN
+from rl_training.runtime import collector, compilation
+from rl_training.runtime.compilation import ByShape, compile_graph
+from rl_training.runtime.cpp_builds import Build, build_in_background, build_library
+
+CPU = torch.device("cpu")
+
+
+class Builder:
+    """Stands in for torch's: writes a file, after all of `together` have come as far, if it is given."""
+
+    def __init__(self, path: Path, together: threading.Barrier | None = None, needs: tuple[Path, ...] = ()) -> None:
+        self.path, self.together, self.needs, self.calls = path, together, needs, 0
+
+    def get_target_file_path(self) -> str:
+        return str(self.path)
+
+    def build(self) -> None:
+        if self.together is not None:
+            self.together.wait(20)  # raises where the others have not begun
+        assert all(path.exists() for path in self.needs)
+        self.calls += 1
+        self.path.touch()
+
+
+def test_objects_are_compiled_side_by_side_and_linked_once_they_are_there(tmp_path: Path) -> None:
+    both = threading.Barrier(2)
+    objects = [Builder(tmp_path / name, both) for name in ("main.o", "kernels.o")]
+    linker = Builder(tmp_path / "library.so", needs=tuple(one.path for one in objects))
+    build_library(str(tmp_path / "lock"), [*objects, linker])
+    build_library(str(tmp_path / "lock"), [*objects, linker])  # all of it is there
+    assert [one.calls for one in (*objects, linker)] == [1, 1, 1]
+
+
+def test_a_build_is_loaded_at_its_first_call_alone() -> None:
+    loads = []
+    build = Build(lambda: loads.append(1) or (lambda x: x + 1))
+    assert not loads
+    assert (build(1), build(2), loads) == (2, 3, [1])
+
+
+def test_torch_is_left_as_it_was() -> None:
+    from torch._inductor import codecache
+
+    before = codecache.CppWrapperCodeCache.load_pybinding, codecache._worker_compile_cpp
+    with build_in_background():
+        assert codecache._worker_compile_cpp is build_library
+    assert before == (codecache.CppWrapperCodeCache.load_pybinding, codecache._worker_compile_cpp)
+
+
+@pytest.mark.compiled
+def test_a_graph_is_traced_before_its_compiler_ends_and_called_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch._inductor.cpp_builder import CppBuilder
+
+    build, go_on = CppBuilder.build, threading.Event()
+    monkeypatch.setattr(CppBuilder, "build", lambda self: (go_on.wait(60), build(self)))
+    number = torch.rand(1).item()  # no cache has this code
+    run = compile_graph(lambda x: (x * number).sin(), CPU, go_on.set)
+    assert isinstance(run, ByShape)
+    run.begin(torch.ones(3))
+    assert not go_on.is_set()
+    assert not run.ready
+    torch.testing.assert_close(run(torch.ones(3)), torch.full((3,), number).sin())
+    assert len(run.ready) == 1
+
+
+@pytest.mark.compiled
+def test_where_the_compiler_fails_in_the_background_the_code_runs_eagerly(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from torch._inductor.cpp_builder import CppBuilder
+    from torch._inductor.exc import CppCompileError
+
+    def fail(builder: CppBuilder) -> None:
+        raise CppCompileError(["g++"], "no space left on device")
+
+    monkeypatch.setattr(compilation, "REASONS", set())
+    monkeypatch.setattr(CppBuilder, "build", fail)
+    number = torch.rand(1).item()
+    run = compile_graph(lambda x: x * number, CPU)
+    run.begin(torch.ones(3))
+    assert not [record for record in caplog.records if record.levelname == "WARNING"]
+    assert run(torch.ones(3)).tolist() == [pytest.approx(number)] * 3
+    assert run.failed
+    assert "CppCompileError" in caplog.text
+
+
+def test_acting_is_traced_while_the_first_update_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+
+    class Traced(ByShape):
+        """Runs eagerly and notes what compiled code would do."""
+
+        def __init__(self, function: Callable, device: torch.device, meanwhile: Callable | None = None) -> None:
+            self.function, self.between, self.acts = function, meanwhile, not hasattr(function, "__name__")
+
+        def begin(self, *arguments: Any) -> None:
+            done.append("acting is traced")
+
+        def __call__(self, *arguments: Any) -> Any:
+            if self.between is not None:
+                self.between = self.between()
+            done.append("acts" if self.acts else "learns")
+            return self.function(*arguments)
+
+    for module in (compilation, collector):
+        monkeypatch.setattr(module, "compile_graph", Traced)
+    agent = DQN("CartPole-v1", learning_starts=10, train_freq=1, net_arch=[8], compile=True, seed=0)
+    agent.learn(12, progress=False)
+    assert done == ["acting is traced", "learns", "acts", "learns", "acts", "learns"][: len(done)]
+    assert len(done) >= 3
