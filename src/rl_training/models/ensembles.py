@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from rl_training.core import Space, Tree
 from rl_training.models.encoders import build_encoder
 from rl_training.models.mlp import ACTIVATIONS
+from rl_training.models.onednn_linear import batched_products
 
 Members = Tensor | slice | None  # which networks of an ensemble to ask; None: all
 
@@ -86,7 +87,9 @@ def products(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     if weight.shape[-1] == 1:  # matrix products with one column are six times slower than a sum
         return (x * weight.transpose(1, 2)).sum(-1, keepdim=True) + bias
     # Not baddbmm, which writes the biases first: the compiler adds them together with the activation.
-    return (torch.bmm(x.expand(len(weight), -1, -1), weight) + bias).to(x.dtype)  # also where products are rounded
+    return (batched_products(x.expand(len(weight), -1, -1), weight) + bias).to(
+        x.dtype
+    )  # also where products are rounded
 
 
 class Critics(nn.Module):

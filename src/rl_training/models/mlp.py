@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rl_training.core.noise import noise_like
+from rl_training.models.onednn_linear import linear_products
 from rl_training.models.small_mlp import fits, run_here, small_mlp
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -80,7 +81,7 @@ class MLP(nn.Module):
         )  # as `layers` does, without a generator: every step comes through here
         for index, (weight, bias) in enumerate(zip(parameters, parameters, strict=True)):
             assert weight is not None
-            products = F.linear(x, weight, bias)
+            products = linear_products(x, weight, bias)
             x = products if products.dtype == x.dtype else products.to(x.dtype)
             if index < self.num_hidden:
                 x = self.activation(x)
@@ -105,7 +106,7 @@ class MLP(nn.Module):
         for index, start in enumerate(range(0, len(parameters), stride)):
             weight, bias, *norm = parameters[start : start + stride]
             assert weight is not None
-            products = F.linear(x, weight, bias)
+            products = linear_products(x, weight, bias)
             x = products if products.dtype == x.dtype else products.to(x.dtype)  # which bf16 rounds
             if index < self.num_hidden:
                 x = self.activation(F.layer_norm(x, x.shape[-1:], norm[0], norm[1]) if norm else x)
@@ -143,7 +144,7 @@ class NoisyMLP(nn.Module):
                 rows, columns = (spread(noise_like("normal", part)) for part in (weight[:, 0], weight[0]))
                 weight = weight + getattr(self, f"weight_sigma{index}") * rows.unsqueeze(1) * columns
                 bias = bias + getattr(self, f"bias_sigma{index}") * rows
-            products = F.linear(x, weight, bias)
+            products = linear_products(x, weight, bias)
             x = products if products.dtype == x.dtype else products.to(x.dtype)  # which bf16 rounds
             if index < self.num_layers - 1:
                 x = self.activation(x)

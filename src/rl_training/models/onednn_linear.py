@@ -1,8 +1,4 @@
-"""A linear layer that oneDNN multiplies on a CPU: torch's usual library, MKL, leaves half of an AMD processor's units unused.
-
-At 3,136 x 512 weights on an AMD EPYC with AVX-512 a product takes 3.0 ms instead of 7.0 with 256 rows, and 0.4 instead of
-0.9 with 32. Sums are rounded in another order.
-"""
+"""Layers whose large products are computed by [oneDNN](../functional/onednn_products.py) on a CPU, where it is faster."""
 
 from __future__ import annotations
 
@@ -12,32 +8,46 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-# The operator that torch's compiler calls for linear layers; it has no gradients of its own.
-AVAILABLE = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+from rl_training.functional.onednn_products import AVAILABLE, Product, can_differentiate, multiply, pays
 
 
-def multiply(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Returns `x @ weight.T + bias` for matrices of float32 numbers on the CPU, by oneDNN."""
-    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+def learns_eagerly() -> bool:
+    """Returns True in eager code that takes gradients: what acts must not depend on how many rows act together."""
+    return not torch.compiler.is_compiling() and torch.is_grad_enabled()
 
 
-class Product(torch.autograd.Function):
-    """The function of a linear layer, and its gradients, as products by oneDNN."""
+def linear_products(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Returns `x @ weight.T + bias`, as `F.linear` does; large ones that are learned from by oneDNN if it is faster."""
+    if learns_eagerly() and x.ndim == 2 and pays(len(x), x.shape[1], len(weight)) and can_differentiate(x, weight):
+        return Product.apply(x, weight, bias)
+    return F.linear(x, weight, bias)
+
+
+def batched_products(x: Tensor, weight: Tensor) -> Tensor:
+    """Returns `torch.bmm(x, weight)`; large products that are learned from by oneDNN if it is faster."""
+    if learns_eagerly() and pays(x.shape[1], x.shape[2], weight.shape[2]) and can_differentiate(x, weight):
+        return BatchedProduct.apply(x, weight)
+    return torch.bmm(x, weight)
+
+
+class BatchedProduct(torch.autograd.Function):
+    """The function `x @ weight` of float32 batches of matrices on the CPU, and its gradients, one product after another."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
         ctx.save_for_backward(x, weight)
-        return multiply(x, weight, bias)
+        return torch.stack([multiply(a, b.t()) for a, b in zip(x, weight, strict=True)])
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:  # pyrefly: ignore (the decorator hides `ctx`)
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
         (grad,), (x, weight) = grad_outputs, ctx.saved_tensors
-        of_x, of_weight, of_bias = ctx.needs_input_grad
+        of_x, of_weight = ctx.needs_input_grad
+        if torch.is_grad_enabled():  # gradients of gradients are wanted
+            grad_x, grad_weight = torch.bmm(grad, weight.mT), torch.bmm(x.mT, grad)
+            return grad_x if of_x else None, grad_weight if of_weight else None
         return (
-            multiply(grad, weight.t()) if of_x else None,
-            multiply(grad.t(), x.t()) if of_weight else None,
-            grad.sum(0) if of_bias else None,
+            torch.stack([multiply(g, b) for g, b in zip(grad, weight, strict=True)]) if of_x else None,
+            torch.stack([multiply(a.t(), g.t()) for a, g in zip(x, grad, strict=True)]) if of_weight else None,
         )
 
 
@@ -45,14 +55,6 @@ class OneDNNLinear(nn.Linear):
     """A linear layer for wide inputs, computed by oneDNN where that is possible: eager float32 matrices on the CPU."""
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002  (torch's name)
-        if (
-            AVAILABLE
-            and input.device.type == "cpu"
-            and input.ndim == 2
-            and input.dtype == self.weight.dtype == torch.float32
-            and not torch.compiler.is_compiling()
-            and not torch.is_autocast_enabled("cpu")
-            and not torch._C._functorch.is_batchedtensor(self.weight)  # under vmap, in a stack
-        ):
+        if AVAILABLE and input.ndim == 2 and can_differentiate(input, self.weight):
             return Product.apply(input, self.weight, self.bias)
         return F.linear(input, self.weight, self.bias)
