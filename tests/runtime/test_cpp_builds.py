@@ -101,8 +101,8 @@ def test_acting_is_traced_while_the_first_update_is_built(monkeypatch: pytest.Mo
     class Traced(ByShape):
         """Runs eagerly and notes what compiled code would do."""
 
-        def __init__(self, function: Callable, device: torch.device, meanwhile: Callable | None = None) -> None:
-            self.function, self.between, self.acts = function, meanwhile, not hasattr(function, "__name__")
+        def __init__(self, function: Callable, device: object, between: Callable | None = None, **kind: bool) -> None:
+            self.function, self.between, self.acts = function, between, not kind
 
         def begin(self, *arguments: Any) -> None:
             done.append("acting is traced")

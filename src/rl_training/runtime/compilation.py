@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from rl_training.core import Algorithm, Metrics, Pass, Step, Weighted, tree_leaves, tree_map
 from rl_training.experience.base import Experience, SampledExperience
+from rl_training.functional.onednn_products import faster_here
 from rl_training.runtime.cache_folder import keep_compiled_code
 from rl_training.runtime.cpp_builds import Build, build_in_background
 from rl_training.runtime.cuda_graph import CudaGraph
@@ -81,7 +82,7 @@ def build_update(
         return Step(metrics, {name: value for result in results for name, value in result.rows.items()})
 
     across = experience.device.type != device.type
-    run = compile_graph(learn, device, meanwhile) if compiled and across else learn
+    run = compile_graph(learn, device, meanwhile, learns=True) if compiled and across else learn
 
     def update(storage: Any, draw: Any) -> Metrics:
         batch = experience.gather(storage, draw)
@@ -91,7 +92,7 @@ def build_update(
         experience.feedback(storage, batch, rows)
         return step.metrics | experience.describe(there, step.rows)
 
-    return compile_graph(update, device, meanwhile) if compiled and not across else update
+    return compile_graph(update, device, meanwhile, learns=True) if compiled and not across else update
 
 
 def record_block(steps: Sequence[UpdateStep], experience: SampledExperience, batch_size: int) -> UpdateBlock:
@@ -120,13 +121,16 @@ def record_block(steps: Sequence[UpdateStep], experience: SampledExperience, bat
     return replay
 
 
-def compile_graph(function: Callable, device: torch.device, meanwhile: Callable[[], None] | None = None) -> Callable:
+def compile_graph(
+    function: Callable, device: torch.device, meanwhile: Callable[[], None] | None = None, *, learns: bool = False
+) -> Callable:
     """Returns the function compiled into one graph; each new set of argument shapes is compiled at its first call.
 
     Random numbers are drawn as eager code draws them, so compiled and eager runs agree, and so do one block of eight
     steps and eight single steps. On the CPU the calls between kernels are C++, too. If the compiler fails, the code
     runs eagerly, and a warning gives the reason once. Compiled code is kept on disk for later runs. `meanwhile` is
-    called while a C++ compiler runs.
+    called while a C++ compiler runs. With `learns`, large products may be rounded in another order; code that acts gives
+    a row the same numbers however many others act with it.
     """
 
     def run(*arguments: Any) -> Any:
@@ -136,7 +140,12 @@ def compile_graph(function: Callable, device: torch.device, meanwhile: Callable[
     with uncollected():  # the compiler is a thousand modules to import
         end_workers_at_exit()
         torch._dynamo.config.trace_autograd_ops = True  # gradients are part of the graph
-        compiled = torch.compile(own_code(run), fullgraph=True, dynamic=False, options=compiler_options(device))
+        options = compiler_options(device)
+        if learns and device.type == "cpu" and faster_here() and torch.__version__ >= "2.13":
+            from rl_training.runtime.onednn_pass import OneDNNProducts  # slow to import
+
+            options["post_grad_custom_post_pass"] = OneDNNProducts()
+        compiled = torch.compile(own_code(run), fullgraph=True, dynamic=False, options=options)
     ahead = device.type == "cpu" and hasattr(compiled, "aot_compile")
     return ByShape(compiled, function, meanwhile) if ahead else OrEager(compiled, function)
 
