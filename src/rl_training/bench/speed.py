@@ -38,6 +38,7 @@ FILE = "speed.json"
 PEERS_PLAY = {"kwargs": {"protocol": "dqn"}}  # the peers' programs, in Atari games
 Pythons = Mapping[str, Path | PeerUnavailableError]
 Measure = Callable[[int], float]  # steps per second over so many steps
+Keep = Callable[[str, dict], None]  # takes a row's name and the row
 
 
 def choose_cells(suite: str, cells: Sequence[str]) -> list[str]:
@@ -152,10 +153,13 @@ def row_name(cell: str, peer: str) -> str:
     return cell if peer == "sb3" else f"{cell}-{peer}"
 
 
-def run_cell(name: str, cell: SpeedCell, pythons: Pythons, *, repeats: int, limit: float) -> dict[str, dict]:
+def run_cell(
+    name: str, cell: SpeedCell, pythons: Pythons, *, repeats: int, limit: float, keep: Keep = lambda *_: None
+) -> dict[str, dict]:
     """Measures a cell and returns a dict of results for each peer, by row's name; one of ours alone without peers.
 
-    `pythons` are interpreters by peer's name; a peer that fails has the reason as its result.
+    `pythons` are interpreters by peer's name; a peer that fails has the reason as its result. `keep` gets a row of every
+    single pair, ours and a peer's, as soon as it is measured.
     """
     work = cell.work | {"threads": cell.threads} | ({"whole": True} if cell.whole else {})
     protocol = protocol_of(work | cell.ours)
@@ -169,27 +173,38 @@ def run_cell(name: str, cell: SpeedCell, pythons: Pythons, *, repeats: int, limi
             progress.now("ours, compiling and warm-up")
             start = time.perf_counter()
             ours(cell.warm_up)
-            warm_up = time.perf_counter() - start
+            common = {"work": work | cell.ours, "steps": cell.steps}
+            common |= {"compile_and_warm_up_s": round(time.perf_counter() - start, 1)}
+            common |= {"protocol": protocol} if protocol else {}
+            common |= {"wanted_steps_per_second": list(cell.wanted)} if cell.wanted else {}
+
+            def measured(peer: str, versions: dict, pairs: list[tuple[float, float]]) -> dict:
+                return common | peer_row(peer, pairs) | machine_and_versions(versions)
+
             for peer, python in pythons.items():
                 progress.now(f"{peer}, start and warm-up")
                 peers[peer] = start_peer(peer, python, work, cell.warm_up, limit)
             alone = [] if peers else measure_alone(ours, cell.steps, repeats, progress)
-            speeds = alternate(ours, peers, cell.steps, repeats, progress)
+            speeds = alternate(
+                ours,
+                peers,
+                cell.steps,
+                repeats,
+                progress,
+                each=lambda peer, versions, pair: keep(row_name(name, peer), measured(peer, versions, [pair])),
+            )
     finally:
         for process in peers.values():
             if isinstance(process, Peer):
                 process.close()
         if agent is not None:
             agent.close()
-    common = {"work": work | cell.ours, "steps": cell.steps, "compile_and_warm_up_s": round(warm_up, 1)}
-    common |= {"protocol": protocol} if protocol else {}
-    common |= {"wanted_steps_per_second": list(cell.wanted)} if cell.wanted else {}
     if not peers:
         return {name: common | {"ours_steps_per_second": rounded(alone)} | machine_and_versions({})}
     rows = {}
     for peer, process in peers.items():
         if isinstance(process, Peer):
-            row = common | peer_row(peer, speeds[peer]) | machine_and_versions(process.versions)
+            row = measured(peer, process.versions, speeds[peer])
         else:
             row = {"work": work | cell.ours, "peer": peer, "unavailable": str(process)}
         rows[row_name(name, peer)] = row
@@ -211,11 +226,18 @@ def start_peer(
 
 
 def alternate(
-    ours: Measure, peers: dict[str, Peer | PeerUnavailableError], steps: int, repeats: int, progress: CellProgress
+    ours: Measure,
+    peers: dict[str, Peer | PeerUnavailableError],
+    steps: int,
+    repeats: int,
+    progress: CellProgress,
+    *,
+    each: Callable[[str, dict, tuple[float, float]], None],
 ) -> dict[str, list[tuple[float, float]]]:
     """Returns pairs (our speed, the peer's) by peer's name, in steps per second, measured in turn `repeats` times.
 
-    A peer that fails is replaced by its error in `peers`, which is changed in place, and is not measured again.
+    A peer that fails is replaced by its error in `peers`, which is changed in place, and is not measured again. `each`
+    gets the peer's name and versions, and the pair, as soon as it is measured.
     """
     speeds: dict[str, list[tuple[float, float]]] = {peer: [] for peer in peers}
     for repeat in range(1, repeats + 1):
@@ -228,6 +250,8 @@ def alternate(
                     speeds[peer].append((speed, process.measure(steps)))
                 except PeerUnavailableError as reason:
                     peers[peer] = reason
+                else:
+                    each(peer, process.versions, speeds[peer][-1])
     return speeds
 
 
