@@ -1,7 +1,8 @@
-"""Steps per second of JaxMARL's IPPO; run in an environment that has JAX and what its example imports, asked as in `protocol.py`.
+"""Steps per second of JaxMARL's IPPO; run in an environment that has JAX, flax, optax, distrax and gymnax, asked as in `protocol.py`.
 
 The environment variable JAXMARL names a checkout of github.com/FLAIROx/JaxMARL. Its example baselines/IPPO/ippo_ff_mpe.py runs
 as it is, all iterations of a measurement as one call, except that it does not log: a log of every update waits for the host.
+What it imports to draw, to log and to read its settings may be missing.
 """
 
 import os
@@ -9,15 +10,22 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
+os.environ.setdefault("JAX_TRACEBACK_FILTERING", "off")  # or its last line would be a note, and not the error
+
 import jax
+import jax.experimental  # the example uses it without importing it
 from protocol import Learn, serve
+from stand_ins import stand_in_for
 
 ENVS = {"mpe/simple_spread": "MPE_simple_spread_v3"}
 
 
 def build(work: dict) -> Learn:
+    assert work.get("net_arch", [64, 64]) == [64, 64], "the example has its own network"
+    jax.config.update("jax_platforms", work["device"])  # without the wanted one it is an error
     checkout = Path(os.environ["JAXMARL"])
     sys.path[:0] = [str(checkout), str(checkout / "baselines" / "IPPO")]
+    stand_in_for("hydra", "imageio", "matplotlib", "omegaconf", "PIL", "seaborn", "wandb")
     import ippo_ff_mpe  # its own settings are a file beside it, which the values below are those of, but for the sizes
 
     jax.experimental.io_callback = lambda *_: None

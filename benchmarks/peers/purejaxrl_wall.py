@@ -12,15 +12,13 @@ import sys
 import time
 from types import ModuleType
 
+from stand_ins import stand_in_for
+
 START = time.time()
 
 
 def load_ppo() -> ModuleType:
-    for name in ("brax", "brax.envs", "brax.envs.wrappers", "brax.envs.wrappers.training", "navix"):
-        sys.modules[name] = ModuleType(name)  # its wrappers for other environments import them
-    sys.modules["brax"].envs = sys.modules["brax.envs"]
-    sys.modules["brax.envs.wrappers.training"].EpisodeWrapper = object
-    sys.modules["brax.envs.wrappers.training"].AutoResetWrapper = object
+    stand_in_for("brax", "matplotlib", "navix", "pandas", "seaborn")  # for other environments, and to draw
     sys.path.insert(0, os.environ["PUREJAXRL"])
     import ppo
 
@@ -64,7 +62,7 @@ def main() -> None:
         axis = 1 if options.seeds else 0
         last = returns.shape[axis] - max(1, returns.shape[axis] // 10)
         said["mean_return"] = round(float(returns.take(jax.numpy.arange(last, returns.shape[axis]), axis).mean()), 1)
-    print(json.dumps(said | {"device": jax.devices()[0].platform, "jax": jax.__version__}))
+    print(json.dumps(said | {"platform": jax.devices()[0].platform, "jax": jax.__version__}))
 
 
 if __name__ == "__main__":
