@@ -11,7 +11,8 @@ python benchmarks/purejaxrl.py sac                                   # 32 Pendul
 
 --peer-python is an interpreter for peers/purejaxrl_wall.py; --tiny --device cpu tries a line on a few steps. Every call is a
 process of its own, ours and the peer's in turns; "warm" is a second process with the cache folder of a first one, which is
-not counted. A line of JSON for each is printed, and added to --out.
+not counted. A line of JSON for each is printed, and added to --out; run again, a line measures what is missing in that file.
+The exit code is 0 once everything is measured, 3 if --minutes were not enough, and 1 if a side failed.
 """
 
 from __future__ import annotations
@@ -25,9 +26,12 @@ import tempfile
 import time
 from pathlib import Path
 
+from finished_lines import FinishedLines, at_most
+
 START = time.time()
 HERE = Path(__file__).parent
 SEED_STEPS, SEED_ENVS, SEED_LENGTH = 409_600, 64, 128  # of each seed
+TINY_STEPS = 65_536
 
 
 def ours_plain(total: int, device: str, tiny: bool) -> dict:
@@ -60,6 +64,7 @@ def commands(options: argparse.Namespace, size: float) -> dict[str, list[str]]:
     """Returns the command of each side for one size: env steps, or a number of seeds."""
     tiny, peer = ["--tiny"] if options.tiny else [], [options.peer_python, str(HERE / "peers" / "purejaxrl_wall.py")]
     if options.what == "plain":
+        size = min(size, TINY_STEPS) if options.tiny else size
         ours = [sys.executable, __file__, "ours", str(size), "--device", options.device, *tiny]
         theirs = [*peer, "--total", str(size), "--again", "0", *(["--envs", "64"] if options.tiny else [])]
         return {"ours": ours, "peer": theirs}
@@ -86,12 +91,35 @@ def measured(command: list[str], cache: str, device: str) -> dict:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def measure(options: argparse.Namespace, size: float, caches: str, lines: FinishedLines) -> list[str]:
+    """Measures both sides in turns as often as is missing in `lines`; returns the sides that failed."""
+    sides, failed = commands(options, size), []
+    case = {"what": options.what, "size": size, "caches": caches, "device": options.device, "tiny": options.tiny}
+    missing = {side: options.repeats - len(lines.like(side=side, **case)) for side in sides}
+    with tempfile.TemporaryDirectory() as kept:
+        for number in range(-1 if caches == "warm" else 0, max(missing.values())):
+            for side, command in sides.items():
+                if side in failed or number >= missing[side] or missing[side] <= 0:
+                    continue
+                cache = f"{kept}/{side}" if caches == "warm" else f"{kept}/{side}{number}"
+                try:
+                    row = measured(command, cache, options.device)
+                except subprocess.CalledProcessError as error:
+                    print(f"{side} failed with exit code {error.returncode}: {' '.join(command)}", flush=True)
+                    failed.append(side)
+                    continue
+                if number >= 0:  # or it filled the cache
+                    lines.add(row | case | {"side": side})
+    return failed
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["plain", "seeds", "sac", "ours"])
     parser.add_argument("sizes", nargs="*", type=float, help="env steps, or numbers of seeds: 64, 256")
     parser.add_argument("--caches", nargs="+", choices=["cold", "warm"], default=["cold"])
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--minutes", type=float, help="stop after so long, wherever it is")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--peer-python", default=sys.executable)
@@ -100,21 +128,12 @@ def main() -> None:
     if options.what == "ours":
         print(json.dumps(ours_plain(int(options.sizes[0]), options.device, options.tiny)))
         return
-    for size in options.sizes or [32]:
-        sides = commands(options, size)
-        with tempfile.TemporaryDirectory() as kept:
+    lines, failed = FinishedLines(options.out), []
+    with at_most(options.minutes):
+        for size in options.sizes or [32]:
             for caches in options.caches:
-                if caches == "warm":
-                    for side, command in sides.items():
-                        measured(command, f"{kept}/{side}", options.device)
-                for number in range(options.repeats):
-                    for side, command in sides.items():
-                        cache = f"{kept}/{side}" if caches == "warm" else f"{kept}/{side}{number}"
-                        row = {"what": options.what, "size": size, "side": side, "caches": caches}
-                        line = json.dumps(row | measured(command, cache, options.device))
-                        print(line, flush=True)
-                        with options.out.open("a", encoding="utf-8") as file:
-                            file.write(line + "\n")
+                failed += measure(options, size, caches, lines)
+    sys.exit(1 if failed else 0)
 
 
 if __name__ == "__main__":
