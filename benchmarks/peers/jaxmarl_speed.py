@@ -22,7 +22,8 @@ ENVS = {"mpe/simple_spread": "MPE_simple_spread_v3"}
 
 def build(work: dict) -> Learn:
     assert work.get("net_arch", [64, 64]) == [64, 64], "the example has its own network"
-    jax.config.update("jax_platforms", work["device"])  # without the wanted one it is an error
+    jax.config.update("jax_platforms", work["device"])
+    jax.devices()  # an error now if it is missing
     checkout = Path(os.environ["JAXMARL"])
     sys.path[:0] = [str(checkout), str(checkout / "baselines" / "IPPO")]
     stand_in_for("hydra", "imageio", "matplotlib", "omegaconf", "PIL", "seaborn", "wandb")
