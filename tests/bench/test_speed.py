@@ -174,3 +174,23 @@ def test_cells_are_checked_before_anything_runs(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(ValueError, match="no usable one: use --suite cpu"):
         speed.choose_cells("gpu", [])
     assert speed.choose_cells("cpu", []) == list(speed.SPEED_SUITES["cpu"])
+
+
+def test_a_pair_is_kept_as_soon_as_it_is_measured() -> None:
+    """A peer that fails in its second measurement leaves the first."""
+
+    class FailsLater(Peer):
+        def __init__(self) -> None:
+            self.versions, self.speeds = {"sb3": "1"}, [100.0]
+
+        def measure(self, num_steps: int) -> float:
+            if not self.speeds:
+                raise PeerUnavailableError("it failed: out of memory")
+            return self.speeds.pop()
+
+    kept: list[tuple[str, dict, tuple[float, float]]] = []
+    peers: dict[str, Peer | PeerUnavailableError] = {"sb3": FailsLater()}
+    with CellProgress("cell", 4) as progress:
+        speed.alternate(lambda steps: 200.0, peers, 10, 2, progress, each=lambda *pair: kept.append(pair))
+    assert kept == [("sb3", {"sb3": "1"}, (200.0, 100.0))]
+    assert isinstance(peers["sb3"], PeerUnavailableError)
