@@ -85,7 +85,7 @@ def measured(command: list[str], cache: str, device: str) -> dict:
     Path(cache).mkdir(exist_ok=True)
     environment = os.environ | {"RL_TRAINING_CACHE": cache, "TRITON_CACHE_DIR": f"{cache}/triton", "TMPDIR": cache}
     environment |= {"JAX_COMPILATION_CACHE_DIR": f"{cache}/jax", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
-    environment |= {"JAX_PLATFORMS": device}
+    environment |= {"JAX_PLATFORMS": device, "CUDA_CACHE_PATH": f"{cache}/cuda"}
     environment.pop("TORCHINDUCTOR_CACHE_DIR", None)
     done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
     return json.loads(done.stdout.splitlines()[-1])

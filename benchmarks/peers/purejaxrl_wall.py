@@ -49,19 +49,19 @@ def main() -> None:
         key = jax.random.PRNGKey(number)
         return jax.block_until_ready(call(jax.random.split(key, options.seeds) if options.seeds else key))
 
-    run(0)
-    first, rates, out = time.time() - START, [], {}
+    out = run(0)
+    first, rates = time.time() - START, []
     steps = config["NUM_UPDATES"] * options.envs * options.steps  # of a seed, in complete rollouts
     for number in range(options.again):
         begin = time.perf_counter()
         out = run(1 + number)
         rates.append(round(max(options.seeds, 1) * steps / (time.perf_counter() - begin)))
     said = {"seeds": options.seeds or 1, "steps": steps, "from_start_s": round(first, 2), "steps_per_s": rates}
-    if out:  # of the last tenth of the updates, as its own wrapper counts them
-        returns = out["metrics"]["returned_episode_returns"]
-        axis = 1 if options.seeds else 0
-        last = returns.shape[axis] - max(1, returns.shape[axis] // 10)
-        said["mean_return"] = round(float(returns.take(jax.numpy.arange(last, returns.shape[axis]), axis).mean()), 1)
+    # Of the last tenth of the updates, as its own wrapper counts them
+    returns = out["metrics"]["returned_episode_returns"]
+    axis = 1 if options.seeds else 0
+    last = returns.shape[axis] - max(1, returns.shape[axis] // 10)
+    said["mean_return"] = round(float(returns.take(jax.numpy.arange(last, returns.shape[axis]), axis).mean()), 1)
     print(json.dumps(said | {"platform": jax.devices()[0].platform, "jax": jax.__version__}))
 
 
