@@ -1,4 +1,4 @@
-"""Advantages of agents that wait."""
+"""Advantages and n-step returns of agents that wait."""
 
 import torch
 from hypothesis import given
@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from rl_training.functional import gae
-from rl_training.functional.waiting import waiting_gae
+from rl_training.functional.waiting import own_return, waiting_gae
 
 GAMMA, LAM = 0.9, 0.7
 
@@ -65,3 +65,37 @@ def test_any_waiting_and_dying_equals_the_plain_computation(seed: int) -> None:
     assert found.counts[:, 0].nonzero().flatten().tolist() == sorted(expected)
     for row, advantage in expected.items():
         torch.testing.assert_close(found.advantage[row, 0], torch.tensor(advantage, dtype=torch.float64))
+
+
+def own_slowly(reward: list, ends: list, acting: list, num_stored: int, n: int) -> tuple[float, float, int] | None:
+    """The reward, discount and length of the n-step return of one agent's action in the first row; None: not known."""
+    found, total, scale, times = None, 0.0, 1.0, 0
+    for row in range(num_stored):
+        total += scale * reward[row]
+        if ends[row]:
+            return total, 0.0 if ends[row] == 1 else scale * GAMMA, row + 1
+        if acting[row + 1]:
+            scale, times = scale * GAMMA, times + 1
+            found = total, scale, row + 1
+            if times == n:
+                break
+    return found
+
+
+@given(st.integers(0, 10_000), st.integers(1, 4))
+def test_any_return_over_own_transitions_equals_the_plain_computation(seed: int, n: int) -> None:
+    torch.manual_seed(seed)
+    reward = torch.randn(8, 5, 1, dtype=torch.float64)
+    ends = torch.tensor([0, 0, 0, 0, 1, 2])[torch.randint(6, (8, 5, 1))]
+    acting = torch.rand(9, 5, 1) < 0.4
+    num_stored = torch.randint(1, 9, (5,))
+    stored = (torch.arange(8).unsqueeze(-1) < num_stored).unsqueeze(-1)
+    found = own_return(reward, ends == 1, ends > 0, acting, stored, n=n, gamma=GAMMA)
+    for row in range(5):
+        columns = (x[:, row, 0].tolist() for x in (reward, ends, acting))
+        expected = own_slowly(*columns, num_stored=int(num_stored[row]), n=n)
+        assert found.counts[row, 0] == (bool(acting[0, row, 0]) and expected is not None)
+        if found.counts[row, 0]:
+            assert expected is not None
+            got = found.reward[row, 0], found.discount[row, 0], found.steps[row, 0]
+            torch.testing.assert_close(torch.stack(got), torch.tensor(expected, dtype=torch.float64))
