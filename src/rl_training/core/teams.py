@@ -32,6 +32,8 @@ from rl_training.core.types import Column
 STATE, ALIVE, ACTING = "state", "alive", "acting"  # keys of joint observations that are of no group
 AGENT_REWARD = "agent_reward"  # columns of steps, [agents]: what each agent earned, and where its life ended
 AGENT_TERMINATED, AGENT_TRUNCATED = "agent_terminated", "agent_truncated"
+OWN_STEPS = "own_steps"  # asks a replay for agents' own transitions: AGENT_REWARD of these, and the two below, [agents]
+AGENT_DISCOUNT, AGENT_WEIGHT = "agent_discount", "agent_weight"
 TeamReward = Literal["sum", "mean", "shared"]  # shared: every agent earns what the team earns
 
 

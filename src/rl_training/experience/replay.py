@@ -10,13 +10,14 @@ import torch
 from torch import Tensor
 
 from rl_training.core import Algorithm, Column, Metrics, Pass, Rows, StepBatch, Transition, tree_map
-from rl_training.core.teams import AGENT_REWARD
+from rl_training.core.teams import AGENT_REWARD, OWN_STEPS
 from rl_training.experience import sum_tree
 from rl_training.experience.base import Prepare, SampledExperience
 from rl_training.experience.declared_columns import NEXT_ACTION, RETURN_TO_GO, check_collected, given_by
 from rl_training.experience.episode_returns import EpisodeReturns
 from rl_training.experience.hindsight import Hindsight, JudgedWhenDrawn, OtherGoals
 from rl_training.experience.hindsight_at_end import JudgedAtEnd
+from rl_training.experience.own_steps import OwnSteps
 from rl_training.experience.replay_state import ReplayState
 from rl_training.experience.ring import DRAWABLE, Ring, RingColumns
 from rl_training.experience.sequences import Sequences, wanted_sequences
@@ -39,7 +40,7 @@ class Replay(SampledExperience[RingColumns]):
             raise ValueError(
                 "experience.prioritized=true draws single rows, and this algorithm learns from sequences: use false"
             )
-        check_collected(run.columns, "a replay", able=(NEXT_ACTION, RETURN_TO_GO), given=given_by(run.spec))
+        check_collected(run.columns, "a replay", able=(NEXT_ACTION, RETURN_TO_GO, OWN_STEPS), given=given_by(run.spec))
         check_agent_rewards(settings, run.columns)
         self.order = torch.Generator(device).manual_seed(run.seed)
         super().__init__(device, sequences, self.order)
@@ -50,6 +51,8 @@ class Replay(SampledExperience[RingColumns]):
         self.columns, self.reach, self.notice = self.ring.columns, self.ring.reach, self.ring.notice
         self.returns = EpisodeReturns(self.ring, run.gamma) if self.ring.keeps_returns else None
         self.why_not_recorded = "returns are found when episodes end" if self.returns else None
+        self.own_steps = OwnSteps.asked_for(self.ring, run, settings.n_steps)
+        self.n_steps = 1 if self.own_steps else settings.n_steps  # of environments: agents count their own
         self.hindsight = self.build_hindsight(run)
         self.added = self.learned_at = 0  # steps, and how many when it was learned from last
         self.observed = self.columns.written.clone()
@@ -165,17 +168,17 @@ class Replay(SampledExperience[RingColumns]):
         rows that cannot be learned from get weight 0.
         """
         ring, newest = self.ring, None
-        if self.settings.n_steps > 1 or self.needs_next_action:
+        if self.n_steps > 1 or self.needs_next_action:
             env = row % self.num_envs
             newest = storage.written[env] % ring.slots * self.num_envs + env
 
         def read(row: Tensor, step: int) -> tuple[Tensor, Tensor]:
             return (storage.reward[row], storage.flags[row]) if goals is None else goals.read(storage, row, step)
 
-        walk = n_step_walk(read, row, ring.follow, n=self.settings.n_steps, gamma=self.gamma, stop=newest)
+        walk = n_step_walk(read, row, ring.follow, n=self.n_steps, gamma=self.gamma, stop=newest)
         after = ring.follow(walk.last)
         columns = {name: column[row] for name, column in storage.declared.items()}
-        flags = walk.flags if self.settings.n_steps == 1 and goals is None else storage.flags[row]
+        flags = walk.flags if self.n_steps == 1 and goals is None else storage.flags[row]
         weight = (flags & DRAWABLE != 0).to(walk.reward.dtype)
         if self.returns is not None:
             columns[RETURN_TO_GO] = storage.returns[row]
@@ -186,6 +189,8 @@ class Replay(SampledExperience[RingColumns]):
         seen, following = ring.observation(storage, row), ring.observation(storage, after)
         action = tree_map(lambda column: column[row], storage.action)
         batch = StepBatch(seen, action, walk.reward, walk.discount, following, weight, columns)
+        if self.own_steps is not None:
+            return self.own_steps.put_into(batch, storage, row)
         return batch if goals is None else goals.put_into(batch)
 
     def take_pieces(self, storage: RingColumns, row: Tensor, sequences: Sequences) -> StepBatch:
@@ -287,6 +292,8 @@ def check_agent_rewards(settings: ReplaySettings, columns: Sequence[Column]) -> 
     if not any(column.name == AGENT_REWARD for column in columns):
         return
     raw = {"n_steps": 1, "reward_scale": 1.0, "reward_shift": 0.0}
+    if any(column.name == OWN_STEPS for column in columns):
+        del raw["n_steps"]
     for name, value in raw.items():
         if getattr(settings, name) != value:
             raise ValueError(
