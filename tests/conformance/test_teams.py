@@ -40,7 +40,7 @@ CASES = [
     TeamCase("MAPPO", ROLLOUT, (TALK, SPREAD, RELAY)),
     TeamCase("RecurrentIPPO", ROLLOUT | MEMORY, (RELAY, SPREAD, TALK)),
     TeamCase("RecurrentMAPPO", ROLLOUT | MEMORY | {"cell": "gru"}, (TALK, SPREAD, RELAY)),
-    TeamCase("IndependentQ", REPLAY, (SPREAD, TALK)),
+    TeamCase("IndependentQ", REPLAY, (RELAY, SPREAD, TALK)),
     TeamCase("VDN", REPLAY | {"normalize_observation": True}, (TALK, SPREAD, RELAY)),
     TeamCase("QMIX", REPLAY, (RELAY, SPREAD, TALK)),
 ]

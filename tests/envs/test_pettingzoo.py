@@ -213,12 +213,11 @@ def test_pause_save_load_and_go_on_equals_no_pause(tmp_path: Path) -> None:
     ],
 )
 def test_two_samplers_take_the_same_steps_as_one_process(case: TeamCase) -> None:
-    waits = case.name != "IndependentQ"
-    lives = {"agents": {"lives": waits}, "backend": "pettingzoo"}
+    lives = {"agents": {"lives": True}, "backend": "pettingzoo"}
     states = []
     for workers in (1, 2):
         relay = f"pettingzoo:{RELAY}" if case.name == "IPPO" else ParallelRelay  # an id, or what makes it
-        agent = case.agent(relay if waits else Pair, sampling={"workers": workers}, **lives)
+        agent = case.agent(relay, sampling={"workers": workers}, **lives)
         agent.learn(256, progress=False)
         assert agent.progress.gradient_steps > 0
         states.append(final_state(agent))

@@ -26,7 +26,6 @@ class Continuous(Relay):
         (QMIX, "CartPole-v1", {}, "QMIX learns for a team"),
         (MAPPO, Stateless, {"backend": "native"}, "MAPPO needs a global state, and this environment gives none"),
         (QMIX, Stateless, {"backend": "native"}, "QMIX needs a global state, and this environment gives none"),
-        (IndependentQ, Relay, {"backend": "native"}, "in this environment agents may wait or die: use IPPO"),
         (VDN, Continuous, {"backend": "native"}, "VDN needs Discrete actions, but this environment has Box: use IPPO"),
         (IndependentQ, Continuous, {"backend": "native"}, "IndependentQ needs Discrete actions, .* has Box: use IPPO"),
         (IPPO, SPREAD, {"obs_groups": {"critic": ["state"]}}, "env.obs_groups"),

@@ -1044,6 +1044,7 @@ class IndependentQConfig(rl_training.algorithms.independent_q.IndependentQConfig
         temperature: ScheduleLike = {'initial': 1.0, 'final': 0.1, 'fraction': 1.0},
         agent_id: bool = True,
         learns_from: Literal['agent', 'team'] = 'agent',
+        longest_wait: int = 32,
     ) -> None: ...
 
 class MAPPOConfig(rl_training.algorithms.mappo.MAPPOConfig):

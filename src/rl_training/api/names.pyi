@@ -1888,6 +1888,7 @@ class IndependentQ(Agent):
         temperature: ScheduleLike = {'initial': 1.0, 'final': 0.1, 'fraction': 1.0},
         agent_id: bool = True,
         learns_from: Literal['agent', 'team'] = 'agent',
+        longest_wait: int = 32,
         store: str = 'replay',
         buffer_size: int = 1000000,
         learning_starts: int = 100,
