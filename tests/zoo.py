@@ -165,6 +165,14 @@ class Unseen(Pair):
         return {name: obs[name] for name in self.agents}, rewards, never, over, infos
 
 
+class Cut(Pair):
+    """Both agents are truncated in the fifth step."""
+
+    def step(self, actions: dict[str, Any]) -> tuple[dict, dict, dict, dict, dict]:
+        obs, rewards, over, never, infos = super().step(actions)
+        return obs, rewards, never, over, infos
+
+
 class Late(Pair):
     """The masks come after the first observation."""
 

@@ -41,15 +41,15 @@ SPREAD = "pettingzoo:mpe2.simple_spread_v3"
 SMALL = {"n_envs": 2, "n_steps": 16, "batch_size": 16, "n_epochs": 1, "seed": 0, "compile": False, "threads": 1}
 
 
-def relay_config(**agents: object) -> EnvConfig:
-    config = rl_training.RunConfig.from_mapping(
-        {"algorithm": {"name": "ippo"}, "env": {"id": RELAY, "backend": "pettingzoo", "n_envs": 2, "agents": agents}}
-    )
-    return config.env
+def relay_config(limit: int | None = None, **agents: object) -> EnvConfig:
+    env = {"id": RELAY, "backend": "pettingzoo", "n_envs": 2, "agents": agents, "max_episode_steps": limit}
+    return rl_training.RunConfig.from_mapping({"algorithm": {"name": "ippo"}, "env": env}).env
 
 
-def test_lives_are_those_of_the_same_rules_as_tensor_code() -> None:
-    ours, theirs = NativeTeamEnv(Relay(), 2), make_env(relay_config(lives=True))
+@pytest.mark.parametrize("limit", [None, 4, 5])  # after 4 steps runners 1 and 2 are alive, and 5 is the last
+def test_lives_are_those_of_the_same_rules_as_tensor_code(limit: int | None) -> None:
+    ours = NativeTeamEnv(Relay(), 2, max_episode_steps=limit)
+    theirs = make_env(relay_config(limit, lives=True))
     assert theirs.spec == ours.spec
     theirs.ask_columns(())
     policy = uniform_policy(ours.spec)
@@ -60,18 +60,33 @@ def test_lives_are_those_of_the_same_rules_as_tensor_code() -> None:
             torch.testing.assert_close(obs[key].float(), other[key].float())
         action = policy.act(obs).action
         step, same = ours.step(action), theirs.step(action)
-        for name in ("reward", "terminated", "truncated"):
+        for name in ("reward", "terminated"):
             torch.testing.assert_close(getattr(step, name), getattr(same, name))
+        torch.testing.assert_close(step.truncated > step.terminated, same.truncated)
         for name, column in step.values.items():
             torch.testing.assert_close(column, same.values[name])
         for name, column in same.columns.items():
             torch.testing.assert_close(column, step.columns[name])
+        if same.truncated.all():
+            for key, part in step.next_obs.items():  # pyrefly: ignore (a dict)
+                torch.testing.assert_close(part.float(), same.next_obs[key].float())  # pyrefly: ignore (likewise)
         obs, other = step.obs, same.obs
+
+
+def test_who_is_cut_off_with_the_episode_is_alive_in_its_last_observation() -> None:
+    """Else VDN and QMIX would count nobody there, and take the cut for an end."""
+    env = make_env(replace(relay_config(lives=True), id="tests.zoo:Cut", n_envs=1))
+    action = uniform_policy(env.spec).act(env.reset(0)).action
+    steps = [env.step(action) for _ in range(5)]
+    assert steps[-1].truncated.all()
+    for key in ("alive", "acting"):
+        assert steps[-1].next_obs[key].tolist() == [[1, 1]]  # pyrefly: ignore (a dict)
 
 
 def test_the_kit_passes_both_and_an_environment_of_the_package() -> None:
     check(Relay, num_steps=25)
-    check(relay_config(lives=True), num_steps=25)
+    for limit in (None, 4):
+        check(relay_config(limit, lives=True), num_steps=25)
     require_package("mpe2")
     check(SPREAD, num_steps=60)
 
@@ -195,7 +210,7 @@ def test_groups_may_be_named_and_unlike() -> None:
 
 def test_pause_save_load_and_go_on_equals_no_pause(tmp_path: Path) -> None:
     require_package("mpe2")
-    settings = SMALL | {"total_timesteps": 96}
+    settings = SMALL | {"total_timesteps": 96, "max_episode_steps": 7}  # it pauses before the last step of an episode
     straight, paused = IPPO(SPREAD, **settings), IPPO(SPREAD, **settings)
     straight.learn(progress=False)
     paused.learn(stop_at=40, progress=False)

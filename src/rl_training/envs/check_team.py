@@ -54,7 +54,7 @@ def check_ends_of_agents(spec: TeamSpec, alive: Tensor, acting: Tensor, step: En
     over = (step.terminated | step.truncated).unsqueeze(-1)
     breaches = {
         "acts and is not alive": acting & ~alive,
-        "ended and was not alive": ends & ~alive,
+        "ended and was not alive": ends & ~alive & ~(after & over),  # it may appear where a time limit cuts it off
         "terminated and was truncated in the same step: say one of them": terminated & truncated,
         "disappeared without an end: let it terminate or be truncated": alive & ~ends & ~after,
         "was alive at the end of an episode and did not end: let it terminate or be truncated": alive & ~ends & over,

@@ -37,11 +37,13 @@ class AgentSettings:
 class JointEnv(gym.Env):
     """A gymnasium environment of all agents of a PettingZoo parallel environment.
 
-    Actions are the numbers of all agents in one array; `info` holds what each agent earned and where it ended.
+    Actions are the numbers of all agents in one array; `info` holds what each agent earned and where it ended. After
+    `limit` steps, all agents who are there are truncated.
     """
 
-    def __init__(self, env: Any, settings: AgentSettings) -> None:
-        self.env, self.settings = env, settings
+    def __init__(self, env: Any, settings: AgentSettings, limit: int | None = None) -> None:
+        self.env, self.settings, self.limit = env, settings, limit
+        self.elapsed, self.present = 0, set[str]()  # who is there, and was in the last observation if that was cut off
         first, infos = dicts_of(RESET, env.reset(seed=0))
         self.masked = any(isinstance(info, dict) and MASK in info for info in infos.values())
         self.team = self.find_team(first)
@@ -94,6 +96,7 @@ class JointEnv(gym.Env):
         if late is not None and not self.team.lives:
             raise ValueError(f"the agent {late!r} is not there when an episode begins: set env.agents.lives=true")
         self.returns[:] = 0.0
+        self.elapsed, self.present = 0, set(self.env.agents)
         return self.join(obs, infos), {}
 
     def step(self, action: np.ndarray) -> tuple[dict, float, bool, bool, dict]:
@@ -102,8 +105,11 @@ class JointEnv(gym.Env):
         self.check_names((*obs, *rewards, *self.env.agents))
         ends, cuts = ([name for name in before if flags.get(name)] for flags in (terminated, truncated))
         cuts = [name for name in cuts if name not in ends]
-        over = not self.env.agents
         self.check_lives(before, ends, cuts)
+        self.elapsed += 1
+        late = self.limit is not None and self.elapsed >= self.limit and bool(self.env.agents)
+        cuts += self.env.agents if late else ()
+        over, cut = late or not self.env.agents, late or bool(cuts)
         unseen = next((name for name in cuts if name not in obs), None)
         if unseen is not None:
             raise ValueError(f"the agent {unseen!r} was truncated and has no last observation: return one in that step")
@@ -112,8 +118,9 @@ class JointEnv(gym.Env):
         info: dict[str, Any] = {AGENT_REWARD: reward} | self.lives_of(ends, cuts)
         if over and self.team.reward != "shared":
             info |= {return_name(name): total for name, total in zip(self.agents, self.returns.tolist(), strict=True)}
-        joint = self.join(obs, infos, ended=over and not cuts)
-        return joint, self.team_reward(reward, before), over and not cuts, over and bool(cuts), info
+        self.present = {*self.env.agents, *(cuts if over else ())}
+        joint = self.join(obs, infos, ended=over and not cut)
+        return joint, self.team_reward(reward, before), over and not cut, over and cut, info
 
     def lives_of(self, ends: list[str], cuts: list[str]) -> dict[str, np.ndarray]:
         if not self.team.lives:
@@ -189,7 +196,7 @@ class JointEnv(gym.Env):
                 parts = self.parts_of(name, group, obs, infos)
                 for part, key in group.keys.items():
                     rows[key].append(parts[part])
-                acts.append(name in self.env.agents and (MASK not in parts or bool(parts[MASK].any())))
+                acts.append(name in self.present and (MASK not in parts or bool(parts[MASK].any())))
                 if name in self.env.agents and not acts[-1] and not self.team.lives:
                     raise ValueError(
                         f"the action_mask of the agent {name!r} allows no action: let it end, or set env.agents.lives=true, with "
@@ -197,7 +204,7 @@ class JointEnv(gym.Env):
                     )
         joint = {key: np.stack(values) for key, values in rows.items() if values}
         if self.team.lives:
-            joint |= {ALIVE: np.array([name in self.env.agents for name in self.agents], np.int8)}
+            joint |= {ALIVE: np.array([name in self.present for name in self.agents], np.int8)}
             joint |= {ACTING: np.array(acts, np.int8)}
         return joint | ({STATE: self.read_state(ended=ended)} if STATE in rows else {})
 
@@ -219,7 +226,7 @@ class JointEnv(gym.Env):
         given = obs[name] if isinstance(obs[name], dict) else {"" if "" in spaces else "observation": obs[name]}
         told = infos.get(name) or {}
         if self.masked:
-            allowed = told.get(MASK, np.ones(spaces[MASK].shape) * (name in self.env.agents))
+            allowed = told.get(MASK, np.ones(spaces[MASK].shape) * (name in self.present))
             given = given | {MASK: allowed}
         elif MASK in told:
             raise ValueError(f"the info of {name!r} has an {MASK}, and that of `reset` had none: give it there, too")

@@ -100,7 +100,7 @@ def build_team(config: EnvConfig, make: EnvFactory, index: int) -> EpisodeLog:
                 f"env.id={config.id!r} returned {type(env).__name__}, which has no {lacking!r}: return a PettingZoo parallel "
                 "environment"
             )
-        return EpisodeLog(JointEnv(env, config.agents), index)
+        return EpisodeLog(JointEnv(env, config.agents, config.max_episode_steps), index)
 
 
 def make_part(config: EnvConfig, factory: EnvFactory | None, rows: range, total: int) -> TeamLocalEnv:
@@ -117,7 +117,8 @@ def make_pettingzoo(config: EnvConfig, num_envs: int, *, device: torch.device | 
 
 
 def describe_pettingzoo(config: EnvConfig) -> dict[str, object]:
-    return {"team_reward": config.agents.reward}
+    found: dict[str, object] = {"team_reward": config.agents.reward}
+    return found if config.max_episode_steps is None else found | {"max_steps": config.max_episode_steps}
 
 
 register_backend(
@@ -127,5 +128,12 @@ register_backend(
     protocol=describe_pettingzoo,
     module_of=module_of,
     make_part=make_part,
-    can=Abilities(samplers=True, saves_state=True, renders=True, several_agents=True, group_agents=True),
+    can=Abilities(
+        samplers=True,
+        saves_state=True,
+        time_limit=True,
+        renders=True,
+        several_agents=True,
+        group_agents=True,
+    ),
 )
