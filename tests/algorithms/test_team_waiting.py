@@ -96,6 +96,15 @@ def test_who_does_not_act_is_no_part_of_the_teams_value(kind: type[Agent]) -> No
         assert differs.tolist() == [bool(row[runner]) for row in ACTING]
 
 
+@pytest.mark.parametrize("kind", [IPPO, VDN])
+def test_statistics_are_of_all_agents_of_a_group_while_they_live(kind: type[Agent]) -> None:
+    algorithm = kind(Relay, **SMALL, normalize_observation=True).algorithm
+    obs = Relay().observe(torch.arange(LENGTH).float().unsqueeze(-1))
+    algorithm.observe(obs, torch.arange(LENGTH) < 4)
+    (norm,) = algorithm.policy.members["runner"].normalizer.norms
+    assert (norm.count.item(), norm.mean.tolist()) == (9, pytest.approx([2 / 9, 3 / 9, 3 / 9, 1 / 9, 0]))
+
+
 def test_the_teams_value_passes_through_a_step_in_which_nobody_acts() -> None:
     algorithm = VDN(Relay, **SMALL).algorithm
     obs = Relay().observe(torch.tensor([[3.0]]))  # runner 2 alone is alive, and waits

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from rl_training.core import Algorithm, AlgorithmConfig, BatchT, Metrics, Pass, Spec, Step, Tree, Weighted
 from rl_training.core.teams import ALIVE, TeamSpec, joint
-from rl_training.models import ObservationNormalizer
 from rl_training.models.team_policy import AgentView, TeamPolicy
 
 ConfigT = TypeVar("ConfigT", bound=AlgorithmConfig)
@@ -38,7 +37,7 @@ class TeamAlgorithm(Algorithm[ConfigT, BatchT], Generic[ConfigT, BatchT]):
         seen = spec.seen_by("policy")
         assert isinstance(seen, TeamSpec)
         policies = {name: member.policy for name, member in self.groups()}
-        self.policy = TeamPolicy(seen, views, policies, ObservationNormalizer(seen.obs, enabled=False))
+        self.policy = TeamPolicy(seen, views, policies)
         self.share_flags()
 
     def build_member(self, view: AgentView) -> Algorithm:
@@ -89,14 +88,21 @@ class TeamAlgorithm(Algorithm[ConfigT, BatchT], Generic[ConfigT, BatchT]):
         return any(member.observes for _, member in self.groups())
 
     def observe(self, obs: Tree, valid: Tensor) -> None:
-        obs = joint(obs)
         self.for_members()
         for name, member in self.groups():
-            view, lead = self.view(name), valid.ndim
-            seen = view.shared(valid, lead)
-            if ALIVE in obs:
-                seen = seen & view.own(obs[ALIVE], lead).bool()
-            member.observe(view(obs, lead), seen)
+            member.observe(*living_rows(self.view(name), joint(obs), valid))
+
+
+def living_rows(view: AgentView, obs: dict[str, Tensor], valid: Tensor) -> tuple[Tree, Tensor]:
+    """Returns joint observations as rows of a group's agents, and a mask of those that are alive and `valid`.
+
+    `valid` is a mask of the environments' rows, with as many dimensions as `obs` has before the agents.
+    """
+    lead = valid.ndim
+    seen = view.shared(valid, lead)
+    if ALIVE in obs:
+        seen = seen & view.own(obs[ALIVE], lead).bool()
+    return view(obs, lead), seen
 
 
 def check_state(name: str, spec: TeamSpec, *, needed: bool) -> None:

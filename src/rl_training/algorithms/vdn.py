@@ -11,8 +11,8 @@ from torch.nn import functional as F
 
 from rl_training.algorithms.off_policy import OffPolicyAlgorithm, OffPolicyConfig, num_actions
 from rl_training.algorithms.target_networks import TargetNetworks, frozen_copy
-from rl_training.algorithms.team import check_state
-from rl_training.core import Loss, Schedule, Spec, Step, StepBatch, register
+from rl_training.algorithms.team import check_state, living_rows
+from rl_training.core import Loss, Schedule, Spec, Step, StepBatch, Tree, register
 from rl_training.core.ranges import Count, PositiveSchedule, PositiveShare, Share
 from rl_training.core.teams import ACTING, ALIVE, TeamSpec, joint
 from rl_training.models import MeanHead, ObservationNormalizer, QNetwork, QPolicy, encode_mask, forbid
@@ -64,11 +64,12 @@ class MixedQAlgorithm(OffPolicyAlgorithm[ConfigT]):
         return SumMixer()
 
     def build_networks(self, normalizer: ObservationNormalizer) -> None:
+        """Builds a policy for every group, with a normaliser of its own; `normalizer`, of all together, is not used."""
         c, seen = self.config, self.spec.seen_by("policy")
         assert isinstance(seen, TeamSpec)
         views = {one.name: AgentView(self.spec, one, agent_id=c.agent_id, state=False) for one in self.spec.members}
         policies = {name: self.build_policy(view) for name, view in views.items()}
-        self.policy = TeamPolicy(seen, views, {**policies}, normalizer)
+        self.policy = TeamPolicy(seen, views, {**policies})
         self.mixer = self.build_mixer()
         self.networks = nn.ModuleDict({name: policy.network for name, policy in policies.items()})
         self.targets, self.target_mixer = frozen_copy(self.networks), frozen_copy(self.mixer)
@@ -85,9 +86,9 @@ class MixedQAlgorithm(OffPolicyAlgorithm[ConfigT]):
             encoder=c.encoder,
         )
         epsilon = Schedule(c.exploration_initial_eps, c.exploration_final_eps, c.exploration_fraction)
-        untouched = ObservationNormalizer(view.spec.obs, enabled=False)  # the team's policy has the normaliser
+        normalizer = ObservationNormalizer(view.spec.obs, enabled=c.normalize_observation, clip=c.clip_observation)
         return QPolicy(
-            view.spec, untouched, network, exploration="epsilon", epsilon=epsilon, temperature=Schedule(1.0, 1.0)
+            view.spec, normalizer, network, exploration="epsilon", epsilon=epsilon, temperature=Schedule(1.0, 1.0)
         )
 
     def update(self, batch: StepBatch) -> Step:
@@ -114,19 +115,35 @@ class MixedQAlgorithm(OffPolicyAlgorithm[ConfigT]):
             "loss": loss.detach(),
             "q_mean": (total * weight).sum() / count,
             "td_error": (td_error * weight).sum() / count,
-            "epsilon": self.first_policy.epsilon().clone(),
+            "epsilon": next(iter(self.policies.values())).epsilon().clone(),
             "learning_rate": self.optimizer("q").learning_rates[0]().clone(),
         }
         return Loss(loss, metrics, {"priority": td_error})
 
     @property
-    def first_policy(self) -> QPolicy:
-        return next(iter(self.policy.members.values()))  # pyrefly: ignore (a TeamPolicy's)
+    def observes(self) -> bool:
+        return self.privileged.enabled or any(policy.normalizer.enabled for policy in self.policies.values())
+
+    def observe(self, obs: Tree, valid: Tensor) -> None:
+        for name, policy in self.policies.items():
+            view = self.policy.views[name]  # pyrefly: ignore (a TeamPolicy's)
+            rows, living = living_rows(view, joint(obs), valid)  # pyrefly: ignore (an AgentView)
+            policy.normalizer.update(rows, living, self.ranks)
+        self.privileged.update(obs, valid, self.ranks)
+
+    def critic_view(self, obs: Tree) -> Tree:
+        """Returns joint observations with the global state normalised; the groups' rows are by `rows_values`."""
+        return self.privileged(obs)
+
+    @property
+    def policies(self) -> dict[str, QPolicy]:
+        """Returns the policy of every group."""
+        return dict(self.policy.members.items())  # pyrefly: ignore (a TeamPolicy's)
 
     def rows_values(self, networks: nn.ModuleDict, name: str, obs: dict[str, Tensor]) -> tuple[Tensor, Tensor | None]:
         """Returns the values [env * agents, action] of a group's agents, and the mask of allowed actions or None."""
         rows = self.policy.views[name](obs)  # pyrefly: ignore (a TeamPolicy's)
-        return networks[name](rows).squeeze(-1), encode_mask(rows)
+        return networks[name](self.policies[name].normalizer(rows)).squeeze(-1), encode_mask(rows)
 
     def chosen(self, networks: nn.ModuleDict, obs: dict[str, Tensor], action: dict[str, Tensor]) -> Tensor:
         """Returns the values [env, all agents] of the actions that the agents took; 0 of those who did not act.

@@ -60,12 +60,7 @@ def find_group(spec: Spec, name: object) -> AgentGroup:
 
 
 def member_of(policy: TeamPolicy, name: str) -> Policy:
-    """Returns the policy of a group; raises ConfigError if the team normalises what it sees."""
-    if policy.normalizer.enabled:
-        raise ConfigError(
-            "algorithm.normalize_observation=true: this method normalises the observations of all agents together, which "
-            "no file of one group can hold: train without it"
-        )
+    """Returns the policy of a group."""
     return policy.members[name]  # pyrefly: ignore (a Policy)
 
 

@@ -9,7 +9,6 @@ from rl_training.core import Act, Dict, Groups, MultiBinary, Policy, Spec, Tree
 from rl_training.core.joint_actions import TeamActionConverter
 from rl_training.core.policy import Memory
 from rl_training.core.teams import ACTING, STATE, AgentGroup, TeamSpec, joint
-from rl_training.models.normalizer import ObservationNormalizer
 
 OBSERVATION, AGENT_ID = "observation", "agent_id"  # keys of an agent's row, beside those of its own
 
@@ -78,11 +77,9 @@ class AgentView(nn.Module):
 class TeamPolicy(Policy):
     """A policy for all agents of a team: each group's own policy acts for its agents, a row each."""
 
-    def __init__(
-        self, spec: TeamSpec, views: dict[str, AgentView], members: dict[str, Policy], normalizer: ObservationNormalizer
-    ) -> None:
+    def __init__(self, spec: TeamSpec, views: dict[str, AgentView], members: dict[str, Policy]) -> None:
         super().__init__(spec)
-        self.views, self.members, self.normalizer = nn.ModuleDict(views), nn.ModuleDict(members), normalizer
+        self.views, self.members = nn.ModuleDict(views), nn.ModuleDict(members)
         self.to_env = TeamActionConverter({name: member.to_env for name, member in members.items()})  # pyrefly: ignore
 
     def initial_memory(self, num: int) -> Memory:
@@ -96,7 +93,7 @@ class TeamPolicy(Policy):
 
     def act(self, obs: Tree, memory: Memory = (), first: Tensor | None = None, *, explore: bool = True) -> Act:
         action, log_prob, after = {}, [], []
-        seen, left = joint(self.normalizer(obs)), list(memory)
+        seen, left = joint(obs), list(memory)
         for view, member in self.groups():
             size = len(member.initial_memory(0))
             own, left = tuple(flat_rows(part, 1) for part in left[:size]), left[size:]
