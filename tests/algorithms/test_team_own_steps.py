@@ -12,6 +12,7 @@ import rl_training
 from rl_training import IndependentQ
 from rl_training.core import AgentGroup, Box, Discrete, StepBatch, TeamSpec, tree_map
 from rl_training.envs import NativeTeamEnv, TeamDynamics, TeamStep
+from rl_training.envs.vector import same_trees
 from rl_training.experience import Replay
 from rl_training.experiment.checkpoint import difference
 from rl_training.runtime import make_collector
@@ -111,6 +112,15 @@ def test_a_full_ring_is_followed_around_and_never_into_its_oldest_rows() -> None
     replay, stored = filled(agent, 4 * LENGTH + 1, buffer_size=12), range(3 * LENGTH, 4 * LENGTH + 1)  # 6 of 21
     expected = {(3 * LENGTH + time, runner): x for (time, runner), x in FIRST_EPISODE.items()}
     check(of_runners(agent, replay, stored), expected | {(4 * LENGTH, 1): (1, 0.5, 1)}, stored)
+
+
+@pytest.mark.compiled
+def test_what_is_drawn_is_one_graph_and_the_same_bits() -> None:
+    agent = IndependentQ(Relay, n_envs=NUM_ENVS, n_steps=2, longest_wait=4, **SMALL)
+    replay = filled(agent, 3 * LENGTH, n_steps=2)
+    draw = replay.draw(32)
+    traced = torch.compile(replay.gather, fullgraph=True, backend="eager")(replay.columns, draw)
+    assert same_trees(replay.gather(replay.columns, draw), traced)
 
 
 class Promises(TeamDynamics):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import rl_training
 from rl_training import Agent
@@ -91,3 +92,20 @@ def test_a_seed_decides_every_bit_and_evaluations_change_none(case: TeamCase) ->
         agent.learn(200, progress=False)
     assert difference(final_state(first), final_state(evaluated)) is None
     assert difference(first.snapshot().state["algorithm"], other.snapshot().state["algorithm"]) is not None
+
+
+@pytest.mark.compiled
+@pytest.mark.slow
+@pytest.mark.usefixtures("traced")
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [("IndependentQ", {"n_steps": 2, "prioritized": True}), ("QMIX", {"normalize_observation": True})],
+)
+def test_traced_updates_where_agents_wait_equal_eager_ones(name: str, settings: dict) -> None:
+    case = next(case for case in CASES if case.name == name)
+    agents = [case.agent(RELAY, compile=how, tau=0.5, **settings) for how in (False, True)]
+    for agent in agents:
+        agent.learn(128, progress=False)
+    expected, found = (dict(agent.algorithm.named_parameters()) for agent in agents)
+    for key, value in found.items():
+        torch.testing.assert_close(value, expected[key], rtol=1e-4, atol=1e-5)
