@@ -1,9 +1,10 @@
 """What agents that wait, die and come back learn from, computed by hand for the three runners of `tests/relay.py`."""
 
+import numpy as np
 import pytest
 import torch
 
-from rl_training import IPPO, MAPPO, QMIX, VDN, Agent
+from rl_training import IPPO, MAPPO, QMIX, VDN, Agent, ConfigError, RecurrentIPPO
 from rl_training.core.joint_actions import uniform_policy
 from rl_training.core.teams import AGENT_TERMINATED, AGENT_TRUNCATED
 from rl_training.envs import NativeTeamEnv
@@ -111,6 +112,23 @@ def test_the_teams_value_passes_through_a_step_in_which_nobody_acts() -> None:
     value = algorithm.team_value(obs, {"runner": torch.zeros(1, 3, dtype=torch.long)})
     q, _ = algorithm.rows_values(algorithm.networks, "runner", obs)
     torch.testing.assert_close(value, q[2].mean(-1, keepdim=True))
+
+
+@pytest.mark.parametrize("kind", [VDN, RecurrentIPPO])
+@pytest.mark.parametrize("rows", [(), (4,)])
+def test_who_asks_for_actions_need_not_say_who_lives_and_acts(kind: type[Agent], rows: tuple) -> None:
+    agent = kind(Relay, **SMALL)
+    obs = {"runner.observation": np.ones((*rows, 3, LENGTH)), "runner.action_mask": np.ones((*rows, 3, 2))}
+    everyone = np.ones((*rows, 3), np.int8)
+    expected, memory = agent.predict(obs | {"alive": everyone, "acting": everyone})
+    for told in ({}, {"alive": everyone}, {"acting": everyone}):
+        action, same = agent.predict(obs | told)
+        np.testing.assert_array_equal(action["runner"], expected["runner"])
+        assert (memory is None) == (same is None)
+    with pytest.raises(ConfigError, match=r"alive.*must be \(3,\)"):
+        agent.predict(obs | {"alive": everyone[..., :2]})
+    with pytest.raises(ConfigError, match="must be a mapping with the keys"):
+        agent.predict(obs["runner.observation"])
 
 
 @pytest.mark.parametrize("kind", [IPPO, MAPPO])

@@ -17,7 +17,7 @@ from rl_training.api.copying import Copyable
 from rl_training.api.data_source import Source
 from rl_training.api.evaluation_source import evaluate_agent
 from rl_training.api.exporting import export_agent
-from rl_training.api.inputs import decode_action, encode_memory, encode_observation, num_rows
+from rl_training.api.inputs import decode_action, encode_joint, encode_memory, num_rows
 from rl_training.api.parts import AgentParts, parts_asked_for
 from rl_training.api.recording import bind_videos, record_agent
 from rl_training.api.restoring import load_agent, read_saved, reopen, with_changes
@@ -263,13 +263,14 @@ class Agent(Copyable):
         `obs` is one observation or a batch with a leading dimension, and the action has that dimension too, or not.
         Deterministic by default, unlike Stable-Baselines3's sampling; samples follow the agent's seed. Hand the memory
         of a recurrent policy back as `state` with the next observation, and set `episode_start`, a flag or one per row,
-        where an episode begins. Raises ConfigError if an observation does not fit the space.
+        where an episode begins. For a team, `alive` and `acting` may be left out: all agents then live and act. Raises
+        ConfigError if an observation does not fit the space.
         """
         policy, explore = (
             self.algorithm.policy,
             not (deterministic is True or parse_flag(deterministic, "deterministic")),
         )
-        batch, single = encode_observation(obs, policy.spec.obs, policy.device, self.spec.obs)
+        batch, single = encode_joint(obs, policy.spec, policy.device, self.spec.obs)
         memory, first = encode_memory(
             state, episode_start, policy.initial_memory(1 if single else num_rows(batch)), batch
         )

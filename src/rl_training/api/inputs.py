@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from rl_training.config import ConfigError
-from rl_training.core import Box, Dict, Leaf, Space, Tree, owned, tree_leaves
+from rl_training.core import Box, Dict, Leaf, Space, Spec, TeamSpec, Tree, owned, tree_leaves
 from rl_training.core.policy import Memory
 from rl_training.core.spaces import choices
+from rl_training.core.teams import ACTING, ALIVE, joint
 from rl_training.envs.conversion import to_batch
 
 FEW = 4096  # numbers whose sum says quickly that all are finite
@@ -49,6 +50,21 @@ def encode_observation(
             raise ConfigError("observation['action_mask'] allows no action: at least one entry must be 1")
         return {key: tensor for key, (tensor, _) in parts.items()}, singles.pop()
     return encode_leaf(obs, space, "the observation", device)
+
+
+def encode_joint(obs: object, spec: Spec, device: torch.device, whole: Space) -> tuple[Tree, bool]:
+    """Returns the result of `encode_observation` for the spaces `spec`; a team's agents live and act if not told of.
+
+    Without `alive` all of them live, without `acting` all who live act.
+    """
+    if not isinstance(spec, TeamSpec) or not isinstance(obs, dict):
+        return encode_observation(obs, spec.obs, device, whole)
+    assert isinstance(spec.obs, Dict)
+    left_out = [key for key in (ALIVE, ACTING) if key in spec.obs.spaces and key not in obs]
+    told = Dict({key: leaf for key, leaf in spec.obs.spaces.items() if key not in left_out})
+    batch, single = encode_observation(obs, told, device, whole)
+    everyone = torch.ones(num_rows(batch), len(spec.agents), dtype=torch.int64, device=device)
+    return {key: joint(batch).get(ALIVE, everyone) for key in left_out} | joint(batch), single
 
 
 def encode_plain(value: object, space: Leaf) -> Tensor | None:
