@@ -19,6 +19,7 @@ from rl_training.core import Algorithm, Metrics, Pass, Step, Weighted, tree_leav
 from rl_training.experience.base import Experience, SampledExperience
 from rl_training.functional.onednn_products import faster_here
 from rl_training.runtime.cache_folder import keep_compiled_code
+from rl_training.runtime.compiler_shortcuts import take_shortcuts
 from rl_training.runtime.cpp_builds import Build, build_in_background
 from rl_training.runtime.cuda_graph import CudaGraph
 from rl_training.runtime.garbage import uncollected
@@ -256,6 +257,7 @@ class ByShape(OrEager):
             return
         try:
             choose_vector_instructions()
+            take_shortcuts()
             # Torch's key for whole graphs holds a random number here: they would pile up in the cache, never found.
             without_key = torch._functorch.config.patch(enable_autograd_cache=False)
             with without_key, uncollected(), build_in_background() as builds:
