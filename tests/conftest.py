@@ -46,7 +46,7 @@ def traced(compiled_indeed: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
     from rl_training.runtime import collector, compilation, executors, native_collector
 
-    def trace_graph(function: Callable, device: torch.device, meanwhile: Callable | None = None, **_: bool) -> Callable:
+    def trace_graph(function: Callable, device: torch.device, before: Callable | None = None, **_: bool) -> Callable:
         torch._dynamo.config.trace_autograd_ops = True
 
         def run(*arguments: Any) -> Any:

@@ -95,21 +95,21 @@ def test_where_the_compiler_fails_in_the_background_the_code_runs_eagerly(
     assert "CppCompileError" in caplog.text
 
 
-def test_acting_is_traced_while_the_first_update_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_acting_is_traced_before_the_first_update_and_built_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
 
     class Traced(ByShape):
         """Runs eagerly and notes what compiled code would do."""
 
-        def __init__(self, function: Callable, device: object, between: Callable | None = None, **kind: bool) -> None:
-            self.function, self.between, self.acts = function, between, not kind
+        def __init__(self, function: Callable, device: object, before: Callable | None = None, **kind: bool) -> None:
+            self.function, self.before, self.acts = function, before, not kind
 
         def begin(self, *arguments: Any) -> None:
             done.append("acting is traced")
 
         def __call__(self, *arguments: Any) -> Any:
-            if self.between is not None:
-                self.between = self.between()
+            if self.before is not None:
+                self.before = self.before()
             done.append("acts" if self.acts else "learns")
             return self.function(*arguments)
 

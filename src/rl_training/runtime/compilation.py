@@ -58,14 +58,14 @@ def build_update(
     compiled: bool,
     device: torch.device,
     precision: Precision = "float32",
-    meanwhile: Callable[[], None] | None = None,
+    before: Callable[[], None] | None = None,
 ) -> UpdateStep:
     """Returns a function of an experience's storage and a draw: it gathers a batch, learns from it and returns metrics.
 
     A draw holds the random numbers or row numbers of one batch; `methods` are the names of the algorithm's methods that
     take the batch. If `compiled`, all of it is one graph; if the storage is on another device, only learning is, and
     the batch is copied. With bf16, matrix products are rounded to it; parameters, losses and optimizers stay in
-    float32. `meanwhile` is called while a C++ compiler builds the graph.
+    float32. `before` is called before each set of argument shapes is compiled.
     """
     methods_to_call = [getattr(algorithm, method) for method in methods]
 
@@ -83,7 +83,7 @@ def build_update(
         return Step(metrics, {name: value for result in results for name, value in result.rows.items()})
 
     across = experience.device.type != device.type
-    run = compile_graph(learn, device, meanwhile, learns=True) if compiled and across else learn
+    run = compile_graph(learn, device, before, learns=True) if compiled and across else learn
 
     def update(storage: Any, draw: Any) -> Metrics:
         batch = experience.gather(storage, draw)
@@ -93,7 +93,7 @@ def build_update(
         experience.feedback(storage, batch, rows)
         return step.metrics | experience.describe(there, step.rows)
 
-    return compile_graph(update, device, meanwhile, learns=True) if compiled and not across else update
+    return compile_graph(update, device, before, learns=True) if compiled and not across else update
 
 
 def record_block(steps: Sequence[UpdateStep], experience: SampledExperience, batch_size: int) -> UpdateBlock:
@@ -123,14 +123,14 @@ def record_block(steps: Sequence[UpdateStep], experience: SampledExperience, bat
 
 
 def compile_graph(
-    function: Callable, device: torch.device, meanwhile: Callable[[], None] | None = None, *, learns: bool = False
+    function: Callable, device: torch.device, before: Callable[[], None] | None = None, *, learns: bool = False
 ) -> Callable:
     """Returns the function compiled into one graph; each new set of argument shapes is compiled at its first call.
 
     Random numbers are drawn as eager code draws them, so compiled and eager runs agree, and so do one block of eight
     steps and eight single steps. On the CPU the calls between kernels are C++, too. If the compiler fails, the code
-    runs eagerly, and a warning gives the reason once. Compiled code is kept on disk for later runs. `meanwhile` is
-    called while a C++ compiler runs. With `learns`, large products may be rounded in another order; code that acts gives
+    runs eagerly, and a warning gives the reason once. Compiled code is kept on disk for later runs. `before` is called
+    before each compilation. With `learns`, large products may be rounded in another order; code that acts gives
     a row the same numbers however many others act with it.
     """
 
@@ -148,7 +148,7 @@ def compile_graph(
             options["post_grad_custom_post_pass"] = OneDNNProducts()
         compiled = torch.compile(own_code(run), fullgraph=True, dynamic=False, options=options)
     ahead = device.type == "cpu" and hasattr(compiled, "aot_compile")
-    return ByShape(compiled, function, meanwhile) if ahead else OrEager(compiled, function)
+    return ByShape(compiled, function, before) if ahead else OrEager(compiled, function)
 
 
 @cache
@@ -240,10 +240,10 @@ class ByShape(OrEager):
     long as the arithmetic of a small update (70 us for DQN's). Here that cannot change: modules keep their parameters.
     """
 
-    def __init__(self, compiled: Any, function: Callable, meanwhile: Callable[[], None] | None = None) -> None:
+    def __init__(self, compiled: Any, function: Callable, before: Callable[[], None] | None = None) -> None:
         super().__init__(compiled, function)
         torch._dynamo.config.enable_aot_compile = True
-        self.meanwhile = meanwhile
+        self.before = before
         self.begun: dict[tuple, tuple[Callable, list[Build]] | RuntimeError] = {}
         self.ready: dict[tuple, Callable] = {}
 
@@ -280,9 +280,9 @@ class ByShape(OrEager):
             return self.function(*arguments)
         key = tuple(map(signature, arguments))
         if key not in self.ready:
+            if self.before is not None:
+                self.before()
             self.begin(*arguments)
-            if self.meanwhile is not None:
-                self.meanwhile()
             try:
                 self.ready[key] = self.finish(key)
             except RuntimeError as error:  # nothing was computed yet

@@ -133,11 +133,12 @@ class Executor:
                 compiled=compiled,
                 device=self.execution.device,
                 precision=self.execution.precision,
-                meanwhile=self.prepare_acting,
+                before=self.prepare_acting,
             )
         return self.steps[methods]
 
     def prepare_acting(self) -> None:
+        """Has the collector's code traced, so that a C++ compiler builds it while the updates are traced."""
         if self.phase.collector is not None:
             self.phase.collector.prepare(self.algorithm.policy)
 
