@@ -14,11 +14,11 @@ LONG = Work(10**9, 10**9, tensors=1)
 @pytest.mark.parametrize(
     ("setting", "work", "device", "expected"),
     [
-        ("auto", Work(17_890, 10**9, True, 6, 4_610), "cpu", False),  # DQN: 0.50 ms per update
-        ("auto", Work(17_891, 0, True, 6, 4_610), "cpu", True),
-        ("auto", Work(4_226, 0, True, 13, 217_871), "cpu", False),  # SAC: 2.13 ms
-        ("auto", Work(4_227, 0, True, 13, 217_871), "cpu", True),
-        ("auto", Work(2_960, 0, True, 13, 10**9), "cpu", False),  # 3.04 ms, not those of the largest network
+        ("auto", Work(15_902, 10**9, True, 6, 4_610), "cpu", False),  # DQN: 0.50 ms per update
+        ("auto", Work(15_903, 0, True, 6, 4_610), "cpu", True),
+        ("auto", Work(3_757, 0, True, 13, 217_871), "cpu", False),  # SAC: 2.13 ms
+        ("auto", Work(3_758, 0, True, 13, 217_871), "cpu", True),
+        ("auto", Work(2_631, 0, True, 13, 10**9), "cpu", False),  # 3.04 ms, not those of the largest network
         ("auto", Work(204_545, 0), "cuda", "record"),
         ("auto", Work(204_546, 0), "cuda", True),  # 45 s
         ("auto", Work(100_000, 6 * 10**9), "cuda", "record"),  # 22 s and 21 s

@@ -39,13 +39,13 @@ class Gain(NamedTuple):
 
 
 MEASURED = 400_000  # parameters: what larger networks gain is not known
-# cpu, instead of eager code (benchmarks/results/compile_time.json, at real-time priority): 6 to 10 s for the updates. It saves
+# cpu, instead of eager code (benchmarks/results/compile_time.json, at real-time priority): 5 to 8 s for the updates. It saves
 # DQN (6 tensors, 4,610 parameters) 0.57 ms per update, PPO (12, 9,155) 0.72, SAC with two layers of 64 (13, 13,637) 1.6 and
-# with two of 256 (13, 217,871) 2.1 ms.
+# with two of 256 (13, 217,871) 2.1 ms; 3.4 where oneDNN multiplies, which is left out here: the choice is the same everywhere.
 # cuda, instead of recorded eager code, on fresh machines (benchmarks/results/gpu_h200.txt, one H200): 35 to 55 s for a
 # rollout's steps and updates (PPO), 15 s where steps are replayed (SAC, DQN). It saves PPO 0.26 ms per call with 4,096
 # environments and 1.0 ms with 65,536, of which 0.75 ms go with 219,000 rows; DQN 0.13 and SAC 0.31 ms.
-GAINS = {"cpu": Gain(9.0, 0.0, per_tensor=8e-5, per_parameter=5e-9), "cuda": Gain(45.0, 2.2e-4, 3.5e-9)}
+GAINS = {"cpu": Gain(8.0, 0.0, per_tensor=8e-5, per_parameter=5e-9), "cuda": Gain(45.0, 2.2e-4, 3.5e-9)}
 ACTING = Gain(2.2, 1.5e-5)  # on the host, too: it saves DQN and PPO 10 us per call, SAC with two layers of 256 30 us
 REPLAY_ON_CUDA = Gain(15.0, 2e-4)
 # Small networks as kernels of their own in recorded code: built in 5 s by 16 cores and 19 s by one; they save PPO 0.1 ms
