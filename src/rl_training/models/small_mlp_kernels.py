@@ -2,7 +2,8 @@
 
 A block of rows goes through the whole network without its activations ever being written. The backward pass computes
 them again, which is faster than reading them. Every program sums the gradients of its rows in registers and writes
-one row of `partial`, in the order of the parameters.
+one row of `partial`, in the order of the parameters. Networks of several members [member, ...] are a second dimension
+of the grid: `STACKED` moves every pointer to the program's member, and without it the code is that for one network.
 """
 
 from __future__ import annotations
@@ -75,8 +76,18 @@ def forward_kernel(
     x_ptr, w1_ptr, b1_ptr, w2_ptr, b2_ptr, w3_ptr, b3_ptr, out_ptr, num_rows,
     INPUTS: tl.constexpr, HIDDEN1: tl.constexpr, HIDDEN2: tl.constexpr, OUTPUTS: tl.constexpr,
     INPUTS_PAD: tl.constexpr, OUTPUTS_PAD: tl.constexpr, ROWS: tl.constexpr,
-    ACTIVATION: tl.constexpr, PRODUCTS: tl.constexpr,
+    ACTIVATION: tl.constexpr, PRODUCTS: tl.constexpr, STACKED: tl.constexpr,
 ):  # fmt: skip
+    if STACKED:
+        member = tl.program_id(1).to(tl.int64)
+        x_ptr += member * num_rows * INPUTS
+        w1_ptr += member * (HIDDEN1 * INPUTS)
+        b1_ptr += member * HIDDEN1
+        w2_ptr += member * (HIDDEN2 * HIDDEN1)
+        b2_ptr += member * HIDDEN2
+        w3_ptr += member * (OUTPUTS * HIDDEN2)
+        b3_ptr += member * OUTPUTS
+        out_ptr += member * num_rows * OUTPUTS
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     x = load_rows(x_ptr, row, num_rows, INPUTS, INPUTS_PAD)
     z = product(x, load_transposed(w1_ptr, HIDDEN1, INPUTS, HIDDEN1, INPUTS_PAD), PRODUCTS)
@@ -95,8 +106,18 @@ def backward_kernel(
     grad_ptr, x_ptr, w1_ptr, b1_ptr, w2_ptr, b2_ptr, w3_ptr, partial_ptr, grad_x_ptr, num_rows,
     INPUTS: tl.constexpr, HIDDEN1: tl.constexpr, HIDDEN2: tl.constexpr, OUTPUTS: tl.constexpr,
     INPUTS_PAD: tl.constexpr, OUTPUTS_PAD: tl.constexpr, ROWS: tl.constexpr,
-    ACTIVATION: tl.constexpr, PRODUCTS: tl.constexpr, WANTS_X: tl.constexpr,
+    ACTIVATION: tl.constexpr, PRODUCTS: tl.constexpr, WANTS_X: tl.constexpr, STACKED: tl.constexpr,
 ):  # fmt: skip
+    if STACKED:
+        member = tl.program_id(1).to(tl.int64)
+        grad_ptr += member * num_rows * OUTPUTS
+        x_ptr += member * num_rows * INPUTS
+        w1_ptr += member * (HIDDEN1 * INPUTS)
+        b1_ptr += member * HIDDEN1
+        w2_ptr += member * (HIDDEN2 * HIDDEN1)
+        b2_ptr += member * HIDDEN2
+        w3_ptr += member * (OUTPUTS * HIDDEN2)
+        grad_x_ptr += member * num_rows * INPUTS
     w1 = load_transposed(w1_ptr, HIDDEN1, INPUTS, HIDDEN1, INPUTS_PAD)
     w2 = load_transposed(w2_ptr, HIDDEN2, HIDDEN1, HIDDEN2, HIDDEN1)
     w3 = load_transposed(w3_ptr, OUTPUTS, HIDDEN2, OUTPUTS_PAD, HIDDEN2)
@@ -130,7 +151,10 @@ def backward_kernel(
     B2: tl.constexpr = W2 + HIDDEN2 * HIDDEN1
     W3: tl.constexpr = B2 + HIDDEN2
     B3: tl.constexpr = W3 + OUTPUTS * HIDDEN2
-    mine = partial_ptr + tl.program_id(0).to(tl.int64) * (B3 + OUTPUTS)
+    part = tl.program_id(0).to(tl.int64)
+    if STACKED:
+        part += tl.program_id(1).to(tl.int64) * tl.num_programs(0)
+    mine = partial_ptr + part * (B3 + OUTPUTS)
     unit1, unit2 = tl.arange(0, HIDDEN1), tl.arange(0, HIDDEN2)
     output = tl.arange(0, OUTPUTS_PAD)
     place = tl.where(input_column < INPUTS, unit1[:, None] * INPUTS + input_column, B1 + unit1[:, None])
@@ -148,30 +172,42 @@ def pad(size: int) -> int:
     return max(16, triton.next_power_of_2(size))
 
 
-def sizes(x: Tensor, w1: Tensor, w2: Tensor, w3: Tensor) -> dict[str, int]:
-    inputs, outputs = x.shape[1], w3.shape[0]
+def constants(x: Tensor, *parameters: Tensor, activation: str, products: str, rows: int) -> dict[str, int | str]:
+    w1, _, w2, _, w3, _ = parameters
+    inputs, outputs = x.shape[-1], w3.shape[-2]
     return {
         "INPUTS": inputs,
-        "HIDDEN1": w1.shape[0],
-        "HIDDEN2": w2.shape[0],
+        "HIDDEN1": w1.shape[-2],
+        "HIDDEN2": w2.shape[-2],
         "OUTPUTS": outputs,
         "INPUTS_PAD": pad(inputs + 1),
         "OUTPUTS_PAD": pad(outputs),
+        "ROWS": rows,
+        "ACTIVATION": activation,
+        "PRODUCTS": products,
+        "STACKED": num_members(x) > 1,
     }
 
 
-def launch(kernel: Any, programs: int, *arguments: Any, **constants: Any) -> None:
+def num_members(x: Tensor) -> int:
+    assert x.ndim <= 3
+    return x.shape[0] if x.ndim == 3 else 1
+
+
+def launch(kernel: Any, grid: tuple[int, int], *arguments: Any, **constants: Any) -> None:
     try:
-        kernel[(programs,)](*arguments, **constants, num_warps=4)
+        kernel[grid](*arguments, **constants, num_warps=4)
     except triton.TritonError as error:
         raise RuntimeError(f"{type(error).__name__}: {error}") from error
 
 
 def forward(x: Tensor, *parameters: Tensor, activation: str, products: str, rows: int) -> Tensor:
-    w1, _, w2, _, w3, _ = parameters
-    out = x.new_empty(x.shape[0], w3.shape[0])
-    constants = sizes(x, w1, w2, w3) | {"ROWS": rows, "ACTIVATION": activation, "PRODUCTS": products}
-    launch(forward_kernel, triton.cdiv(x.shape[0], rows), x, *parameters, out, x.shape[0], **constants)
+    """Returns the outputs [..., row, output] for rows [..., row, input]; members come first in all tensors, if at all."""
+    x, *weights = (tensor.contiguous() for tensor in (x, *parameters))
+    num_rows = x.shape[-2]
+    out = x.new_empty(*x.shape[:-1], weights[4].shape[-2])
+    chosen = constants(x, *weights, activation=activation, products=products, rows=rows)
+    launch(forward_kernel, (triton.cdiv(num_rows, rows), num_members(x)), x, *weights, out, num_rows, **chosen)
     return out
 
 
@@ -185,14 +221,15 @@ def backward(
     programs: int,
     rows: int,
 ) -> tuple[Tensor, Tensor]:
-    """Returns [program, parameter], whose sum over programs is the flat gradient of all parameters, and that of `x`.
+    """Returns [..., program, parameter], whose sum over programs is the flat gradient of all parameters, and that of `x`.
 
-    `grad` is the output's gradient; that of `x` is empty unless `wants_x`.
+    `grad` is the output's gradient; that of `x` is empty unless `wants_x`. As many `programs` share each member's rows.
     """
-    w1, b1, w2, b2, w3, _ = parameters
-    partial = x.new_empty(programs, sum(p.numel() for p in parameters))
+    grad, x, *weights = (tensor.contiguous() for tensor in (grad, x, *parameters))
+    members, num_rows = num_members(x), x.shape[-2]
+    partial = x.new_empty(*x.shape[:-2], programs, sum(weight.numel() for weight in weights) // members)
     grad_x = torch.empty_like(x) if wants_x else x.new_empty(0)
-    constants = sizes(x, w1, w2, w3) | {"ROWS": rows, "ACTIVATION": activation, "PRODUCTS": products}
-    arguments = (grad, x, w1, b1, w2, b2, w3, partial, grad_x, x.shape[0])
-    launch(backward_kernel, programs, *arguments, **constants, WANTS_X=wants_x)
+    chosen = constants(x, *weights, activation=activation, products=products, rows=rows)
+    arguments = (grad, x, *weights[:5], partial, grad_x, num_rows)
+    launch(backward_kernel, (programs, members), *arguments, **chosen, WANTS_X=wants_x)
     return partial, grad_x
