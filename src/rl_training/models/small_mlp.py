@@ -1,13 +1,14 @@
 """A network of two small hidden layers as one operator: on a GPU, one kernel forward and one back.
 
-Called layer by layer, such a network spends its time writing activations to memory and reading them again.
+Called layer by layer, such a network spends its time writing activations to memory and reading them again. Under `vmap`,
+the networks of several members are one call, too.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -175,3 +176,25 @@ def differentiate(ctx: Any, grad: Tensor) -> tuple:
 
 
 small_mlp.register_autograd(differentiate, setup_context=keep_inputs)
+
+
+def members_first(info: Any, in_dims: Sequence[int | None], arguments: Sequence[Any]) -> Iterator[Any]:
+    """Yields arguments of an operator under `vmap` with members as their first dimension, also what all members share."""
+    for dim, argument in zip(in_dims, arguments, strict=True):
+        if not isinstance(argument, Tensor):
+            yield argument
+        elif dim is None:
+            yield argument.expand(info.batch_size, *argument.shape)
+        else:
+            yield argument.movedim(dim, 0)
+
+
+@small_mlp.register_vmap
+def _(info: Any, in_dims: tuple, *arguments: Any) -> tuple[Tensor, int]:
+    return small_mlp(*members_first(info, in_dims, arguments)), 0
+
+
+@small_mlp_backward.register_vmap
+def _(info: Any, in_dims: tuple, *arguments: Any) -> tuple[tuple[Tensor, Tensor], tuple[int, int | None]]:
+    wants_x = arguments[-1]
+    return small_mlp_backward(*members_first(info, in_dims, arguments)), (0, 0 if wants_x else None)
