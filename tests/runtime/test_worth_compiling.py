@@ -1,12 +1,22 @@
 """How a run is executed follows from its size and its device, never from a clock."""
 
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
 import pytest
+import torch
 
 import rl_training
-from rl_training.api.build import expected_work
+from rl_training.api.build import expected_work, fastest_mode
+from rl_training.core import ALONE
 from rl_training.experiment.checkpoint import difference
 from rl_training.runtime import Work, resolve_compile
 from rl_training.runtime.worth_compiling import GAINS, Gain, acting_pays, kernels_pay
+
+if TYPE_CHECKING:
+    from rl_training.runtime import Trainer
 
 LONG = Work(10**9, 10**9, tensors=1)
 
@@ -51,6 +61,25 @@ def test_small_networks_get_kernels_before_all_is_compiled(num_steps: int, mode:
     assert resolve_compile("auto", work, "cuda", small_networks=True) == mode
     assert kernels_pay(mode, work) == kernels
     assert not kernels_pay(False, work)
+
+
+@pytest.mark.parametrize(
+    ("device", "net_arch", "num_steps", "expected"),
+    [
+        ("cuda", [64, 64], 245_000_000, True),
+        ("cuda", [64, 64], 200_000_000, False),
+        ("cuda", [256, 256], 245_000_000, False),
+        ("cpu", [64, 64], 245_000_000, False),
+    ],
+)
+def test_runs_and_stacks_ask_for_kernels_alike(
+    device: str, net_arch: list[int], num_steps: int, expected: bool
+) -> None:
+    agent = rl_training.PPO("CartPole-v1", backend="native", net_arch=net_arch, compile="record")
+    trainer = SimpleNamespace(device=torch.device(device), algorithm=agent.algorithm, ranks=ALONE)
+    work = Work(num_steps // 131_072 * 48, num_steps * 5)
+    mode = "record" if device == "cuda" else False
+    assert fastest_mode(cast("Trainer", trainer), agent.config, work) == (mode, expected)
 
 
 def test_decisions_on_the_host_are_compiled_where_there_are_many() -> None:

@@ -30,7 +30,7 @@ from rl_training.runtime import Collector, Phase, Streams, Trainer, Work, make_c
 from rl_training.runtime.cache_folder import keep_compiled_code
 from rl_training.runtime.phases import Plan
 from rl_training.runtime.threads import default_threads
-from rl_training.runtime.worth_compiling import acting_pays, kernels_pay
+from rl_training.runtime.worth_compiling import CompileMode, acting_pays, kernels_pay
 
 COPIES = 4  # of every weight: itself, its gradient and two averages of the optimizer
 LARGE = 1000  # settings below are no cause of networks that do not fit into memory
@@ -184,17 +184,24 @@ def choose_mode(trainer: Trainer, config: RunConfig) -> None:
     """Makes the trainer compile its updates, record them as graphs, or run them eagerly, as suits its budget."""
     training, algorithm = config.training, trainer.algorithm
     work, device = expected_work(config, algorithm), trainer.device.type
-    small = device == "cuda" and has_small_networks(algorithm, training.precision)
+    mode, fuses = fastest_mode(trainer, config, work)
+    separate = mode is True and device == "cpu" and not config.env.can.on_device
+    acting = not separate or acting_pays(training.compile, work)
+    fused = fuses and fuse_networks(algorithm, training.precision)
+    if (mode, acting) != (trainer.execution.mode, trainer.execution.acting) or fused:
+        trainer.execute(mode, acting=acting)
+
+
+def fastest_mode(trainer: Trainer, config: RunConfig, work: Work) -> tuple[CompileMode, bool]:
+    """Returns the mode for this much work of a trainer, and if small networks are to be kernels of their own there."""
+    training, device = config.training, trainer.device.type
+    small = device == "cuda" and has_small_networks(trainer.algorithm, training.precision)
     mode = resolve_compile(training.compile, work, device, small_networks=small)
     if trainer.ranks.number > 1:  # compiled code would have to hold messages between them, which nobody has tried
         mode = False
     if mode is not False:
         keep_compiled_code()  # before anything is imported that chooses another place
-    separate = mode is True and device == "cpu" and not config.env.can.on_device
-    acting = not separate or acting_pays(training.compile, work)
-    fused = small and kernels_pay(mode, work) and fuse_networks(algorithm, training.precision)
-    if (mode, acting) != (trainer.execution.mode, trainer.execution.acting) or fused:
-        trainer.execute(mode, acting=acting)
+    return mode, small and kernels_pay(mode, work)
 
 
 def expected_work(config: RunConfig, algorithm: Algorithm) -> Work:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from rl_training.api.agent import Agent
-from rl_training.api.build import expected_work
+from rl_training.api.build import expected_work, fastest_mode
 from rl_training.api.training import build_run, check_idle, pause_at, with_budget
 from rl_training.config import ConfigError, RunConfig
 from rl_training.config.parallelism import resolve_device
@@ -19,7 +20,8 @@ from rl_training.envs.catalogue import NATIVE
 from rl_training.experience.settings import ReplaySettings, RolloutSettings
 from rl_training.experiment.run import TrainResult
 from rl_training.experiment.signals import StopTogether
-from rl_training.runtime import Callback, NonFiniteError, resolve_compile
+from rl_training.models import fuse_networks
+from rl_training.runtime import Callback, NonFiniteError
 from rl_training.runtime.stack import Stack
 from rl_training.runtime.taking_turns import take_turns
 from rl_training.runtime.threads import stacked_threads
@@ -85,11 +87,12 @@ class Stacked:
         stop = pause_at(stop_at, configs[0], self.agents[0].progress)
         trainers, training = [run.trainer for run in runs], runs[0].config.training
         work = expected_work(runs[0].config, runs[0].trainer.algorithm)
-        mode = resolve_compile(training.compile, work._replace(rows=work.rows * len(runs)), training.device)
+        mode, fuses = fastest_mode(trainers[0], runs[0].config, work._replace(rows=work.rows * len(runs)))
+        fuse = partial(fuse_networks, products=training.precision) if fuses else None
         products = work.parameters * work.rows * len(runs) // max(work.calls, 1)
         threads = self.threads or stacked_threads(training.threads or 1, products)
         with threads_and_precision(threads, tf32=training.precision == "tf32"), ExitStack() as cleanup:
-            stack = Stack(trainers, mode)
+            stack = Stack(trainers, mode, fuse)
             cleanup.callback(stack.release_all)
             if any(run.recorded for run in runs):
                 signals = StopTogether(trainers)

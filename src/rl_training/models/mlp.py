@@ -69,9 +69,7 @@ class MLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         if self.products is not None and x.is_cuda:
-            rows = x.reshape(-1, x.shape[-1]).float().contiguous()  # an encoder's features may be rounded
-            output = small_mlp(rows, *self._parameters.values(), self.activation_fn, self.products)
-            return output.unflatten(0, x.shape[:-1]).to(x.dtype)
+            return self.at_once(x, self.products)
         if self.layer_norm:
             for layer in self.layers(x):
                 x = layer
@@ -86,6 +84,12 @@ class MLP(nn.Module):
             if index < self.num_hidden:
                 x = self.activation(x)
         return x
+
+    def at_once(self, x: Tensor, products: str) -> Tensor:
+        """Returns what `forward` does by the operator for small networks, which is made for a GPU."""
+        rows = x.reshape(-1, x.shape[-1]).float().contiguous()  # an encoder's features may be rounded
+        output = small_mlp(rows, *self._parameters.values(), self.activation_fn, products)
+        return output.unflatten(0, x.shape[:-1]).to(x.dtype)
 
     def fuse(self, products: str) -> None:
         """Makes later GPU calls use one kernel for all layers if it supports this network; otherwise does nothing.
@@ -160,7 +164,7 @@ def fuse_networks(module: nn.Module, products: str) -> bool:
     """Switches every small enough MLP in a module to one GPU kernel; returns True if any was switched.
 
     Factors of products are rounded to `products`: "float32", "tf32" or "bf16". If the kernels cannot be built, it logs
-    a warning and switches none.
+    a warning and switches none. The module may be a stack, with parameters [member, ...].
     """
     nets = [net for net in module.modules() if isinstance(net, MLP) and net.products is None]
     for net in nets:

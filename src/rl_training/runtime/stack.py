@@ -10,6 +10,7 @@ from functools import partial
 from typing import NamedTuple
 
 import torch
+from torch import nn
 
 from rl_training.core import Metrics, Pass, Policy, Transition, UniformPolicy
 from rl_training.core.members import take_out
@@ -49,8 +50,11 @@ class Stack:
     its first iteration and its leaving, a member's networks, environments and store are views of the stack's.
     """
 
-    def __init__(self, trainers: Sequence[Trainer], mode: CompileMode) -> None:
-        self.trainers, self.mode = list(trainers), mode
+    def __init__(
+        self, trainers: Sequence[Trainer], mode: CompileMode, fuse: Callable[[nn.Module], object] | None = None
+    ) -> None:
+        """`fuse` switches the small networks of the stack, and not those of its members, to kernels of their own."""
+        self.trainers, self.mode, self.fuse = list(trainers), mode, fuse
         self.number, self.device = len(trainers), trainers[0].device
         self.going, self.joined = set(range(self.number)), False
         self.left: list[int] = []  # before the last iteration, and whose store is still a part of the stack's
@@ -69,6 +73,8 @@ class Stack:
         """Stacks what the members are made of, as it is now."""
         self.joined = True
         self.algorithm = StackedAlgorithm([trainer.algorithm for trainer in self.trainers])
+        if self.fuse is not None:
+            self.fuse(self.algorithm.one)
         first, stores = self.collectors[0], [store_of(trainer) for trainer in self.trainers]
         numbers = self.build_numbers(stores)
         self.algorithm.together.draw = numbers.for_loss
