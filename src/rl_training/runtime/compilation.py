@@ -19,7 +19,7 @@ from rl_training.core import Algorithm, Metrics, Pass, Step, Weighted, tree_leav
 from rl_training.experience.base import Experience, SampledExperience
 from rl_training.functional.onednn_products import faster_here
 from rl_training.runtime.cache_folder import keep_compiled_code
-from rl_training.runtime.compiler_shortcuts import take_shortcuts
+from rl_training.runtime.compiler_shortcuts import nothing_to_save, take_shortcuts
 from rl_training.runtime.cpp_builds import Build, build_in_background
 from rl_training.runtime.cuda_graph import CudaGraph
 from rl_training.runtime.garbage import uncollected
@@ -260,7 +260,7 @@ class ByShape(OrEager):
             take_shortcuts()
             # Torch's key for whole graphs holds a random number here: they would pile up in the cache, never found.
             without_key = torch._functorch.config.patch(enable_autograd_cache=False)
-            with without_key, uncollected(), build_in_background() as builds:
+            with without_key, uncollected(), nothing_to_save(), build_in_background() as builds:
                 self.begun[key] = self.compiled.aot_compile((arguments, {})).fn, builds
         except RuntimeError as error:  # all that a compiler raises
             self.begun[key] = error
