@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from rl_training.core import Algorithm, Metrics, Pass, Step, Weighted, tree_leaves, tree_map
 from rl_training.experience.base import Experience, SampledExperience
-from rl_training.functional.onednn_products import faster_here
+from rl_training.functional.onednn_products import LEAST, pays
 from rl_training.runtime.cache_folder import keep_compiled_code
 from rl_training.runtime.compiler_shortcuts import nothing_to_save, take_shortcuts
 from rl_training.runtime.cpp_builds import Build, build_in_background
@@ -142,7 +142,7 @@ def compile_graph(
         end_workers_at_exit()
         torch._dynamo.config.trace_autograd_ops = True  # gradients are part of the graph
         options = compiler_options(device)
-        if learns and device.type == "cpu" and faster_here() and torch.__version__ >= "2.13":
+        if learns and device.type == "cpu" and pays(LEAST, 1, 1) and torch.__version__ >= "2.13":
             from rl_training.runtime.onednn_pass import OneDNNProducts  # slow to import
 
             options["post_grad_custom_post_pass"] = OneDNNProducts()

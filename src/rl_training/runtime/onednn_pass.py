@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.fx import Graph, Node
 
+from rl_training.functional import onednn_products
 from rl_training.functional.onednn_products import multiply, pays
 
 MOST = 16  # products in a row that replace one batch of them
@@ -56,8 +57,8 @@ class OneDNNProducts(torch._inductor.custom_graph_pass.CustomGraphPass):
                 graph.erase_node(node)
 
     def uuid(self) -> bytes:
-        """Returns a hash of this file, which is a part of the key under which compiled code is kept."""
-        return torch._inductor.custom_graph_pass.get_hash_for_files((__file__,))
+        """Returns a hash of the code that decides, which is a part of the key under which compiled code is kept."""
+        return torch._inductor.custom_graph_pass.get_hash_for_files((__file__, onednn_products.__file__))
 
 
 def replaceable(node: Node) -> bool:
