@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from rl_training import DQN
-from rl_training.runtime import collector, compilation
+from rl_training.runtime import collector, compilation, cpp_builds
 from rl_training.runtime.compilation import ByShape, compile_graph
-from rl_training.runtime.cpp_builds import Build, build_in_background, build_library
+from rl_training.runtime.cpp_builds import Build, Turns, build_in_background, build_library
 
 CPU = torch.device("cpu")
 
@@ -33,7 +33,11 @@ class Builder:
         self.path.touch()
 
 
-def test_objects_are_compiled_side_by_side_and_linked_once_they_are_there(tmp_path: Path) -> None:
+def test_objects_are_compiled_side_by_side_and_linked_once_they_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns = Turns(2)
+    monkeypatch.setattr(cpp_builds, "compilers", lambda: turns)
     both = threading.Barrier(2)
     objects = [Builder(tmp_path / name, both) for name in ("main.o", "kernels.o")]
     linker = Builder(tmp_path / "library.so", needs=tuple(one.path for one in objects))
@@ -47,6 +51,29 @@ def test_a_build_is_loaded_at_its_first_call_alone() -> None:
     build = Build(lambda: loads.append(1) or (lambda x: x + 1))
     assert not loads
     assert (build(1), build(2), loads) == (2, 3, [1])
+
+
+def test_a_core_is_left_to_python_until_it_waits() -> None:
+    turns, began, end = Turns(1), threading.Semaphore(0), threading.Event()
+
+    def compile_() -> None:
+        with turns.turn():
+            began.release()
+            assert end.wait(20)
+
+    threads = [threading.Thread(target=compile_) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    assert began.acquire(timeout=20)
+    assert turns.taken == turns.limit == 1
+    with turns.one_more():
+        assert began.acquire(timeout=20)
+        assert turns.taken == turns.limit == 2
+    assert turns.limit == 1  # the second goes on; the third waits for both
+    end.set()
+    for thread in threads:
+        thread.join(20)
+    assert turns.taken == 0
 
 
 def test_torch_is_left_as_it_was() -> None:

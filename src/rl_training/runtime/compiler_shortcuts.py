@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
@@ -50,14 +50,25 @@ def nothing_to_save() -> Iterator[None]:
         (getattr(package, "SourceInfo", None), "add_code", lambda self, code: None),
         (getattr(frames, "GraphCaptureOutput", None), "build_guards", lambda *_, **__: UNCHECKED),
     ]
-    found = [(owner, name, getattr(owner, name), new) for owner, name, new in replaced if hasattr(owner, name)]
-    for owner, name, _, new in found:
-        setattr(owner, name, new)
+    with replacing([(owner, name, new) for owner, name, new in replaced if hasattr(owner, name)]):
+        yield
+
+
+@contextmanager
+def replacing(attributes: Sequence[tuple[Any, str, Any]]) -> Iterator[None]:
+    """Sets attributes, (owner, name, value), in the block; afterwards each owner has what it had, or inherits it again."""
+    before = [(owner, name, vars(owner).get(name, MISSING)) for owner, name, _ in attributes]
+    for owner, name, value in attributes:
+        setattr(owner, name, value)
     try:
         yield
     finally:
-        for owner, name, usual, _ in found:
-            setattr(owner, name, usual)
+        for owner, name, value in before:
+            if value is MISSING:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, value)
 
 
+MISSING = object()
 UNCHECKED = SimpleNamespace(guards_state=b"", guard_manager=SimpleNamespace())  # checks of calls that are not made
