@@ -34,7 +34,8 @@ def _(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 @lowering.register_lowering(torch.ops.rl_training.onednn_product.default, type_promotion_kind=None)
 def lower(x: Any, weight: Any, bias: Any) -> Any:
     """Returns the call of torch's own C function for it; torch's lowering takes constant weights alone."""
-    inputs = [ir.ExternKernel.realize_input(factor) for factor in (x, weight)]
+    x, weight = (ir.ExternKernel.realize_input(factor) for factor in (x, weight))
+    inputs = [ir.ExternKernel.require_contiguous(x), weight]  # the operator would copy rows with gaps on one thread
     constants: list[Any] = ["none", [-1], ""]
     if bias is None:
         constants.insert(0, None)
