@@ -111,3 +111,16 @@ def test_a_bias_with_gaps_is_added_as_it_is() -> None:
         pytest.skip("needs oneDNN: a torch for x86 or Arm CPUs, as pip installs it")
     x, weight, bias = torch.randn(6, 5), torch.randn(4, 5), torch.randn(8)[::2]
     torch.testing.assert_close(onednn_products.multiply(x, weight, bias), F.linear(x, weight, bias))
+
+
+def test_rows_that_overlap_in_memory_and_forward_derivatives_are_as_ever(faster: None) -> None:
+    windows = torch.randn(400).unfold(0, 200, 1)  # 201 rows of 200
+    weight = torch.randn(64, 200, requires_grad=True)
+    found, wanted = (
+        torch.autograd.grad(function(windows, weight, None).square().sum(), weight)[0]
+        for function in (linear_products, F.linear)
+    )
+    assert (found - wanted).norm() < 1e-5 * wanted.norm()
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(windows, torch.ones_like(windows))
+        assert torch.autograd.forward_ad.unpack_dual(linear_products(dual, weight, None)).tangent is not None

@@ -1,5 +1,8 @@
 """C++ of compiled code is built side by side and in the background, and a failure of its compiler stops no run."""
 
+import os
+import secrets
+import signal
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -11,9 +14,15 @@ import torch
 from rl_training import DQN
 from rl_training.runtime import collector, compilation, cpp_builds
 from rl_training.runtime.compilation import ByShape, compile_graph
+from rl_training.runtime.compiler_shortcuts import nothing_to_save
 from rl_training.runtime.cpp_builds import Build, Turns, build_in_background, build_library
 
 CPU = torch.device("cpu")
+
+
+def new_number() -> float:
+    """Returns a constant that no earlier test has compiled, whatever the seed."""
+    return 1 + secrets.randbelow(10**6) / 10**7
 
 
 class Builder:
@@ -76,22 +85,66 @@ def test_a_core_is_left_to_python_until_it_waits() -> None:
     assert turns.taken == 0
 
 
-def test_torch_is_left_as_it_was() -> None:
+def test_libraries_with_the_same_kernels_compile_them_once(tmp_path: Path) -> None:
+    both, object_ = threading.Barrier(2), Builder(tmp_path / "kernels.o")
+
+    def build(name: str) -> None:
+        both.wait(20)
+        build_library(str(tmp_path / f"lock of {name}"), [object_, Builder(tmp_path / name, needs=(object_.path,))])
+
+    threads = [threading.Thread(target=build, args=(name,)) for name in ("one.so", "other.so")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert object_.calls == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork: a system that is POSIX")
+def test_a_forked_process_builds_with_threads_of_its_own() -> None:
+    assert cpp_builds.build_threads().submit(int, 3).result(20) == 3
+    child = os.fork()
+    if not child:
+        signal.alarm(20)  # ends the child if it hangs
+        os._exit(cpp_builds.build_threads().submit(int, 7).result())
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+def test_torch_is_left_as_it_was_also_after_an_error() -> None:
+    from torch._dynamo.convert_frame import GraphCaptureOutput
+    from torch._dynamo.package import SourceInfo
     from torch._inductor import codecache
 
-    before = codecache.CppWrapperCodeCache.load_pybinding, codecache._worker_compile_cpp
-    with build_in_background():
-        assert codecache._worker_compile_cpp is build_library
-    assert before == (codecache.CppWrapperCodeCache.load_pybinding, codecache._worker_compile_cpp)
+    def parts() -> tuple:
+        libraries = codecache.CppWrapperCodeCache
+        ours = libraries.load_pybinding, codecache._worker_compile_cpp
+        return *ours, SourceInfo.add_code, GraphCaptureOutput.build_guards, "load_pybinding" in vars(libraries)
+
+    def stop_within() -> None:
+        with build_in_background(), nothing_to_save():
+            changed.append(parts())
+            raise KeyboardInterrupt
+
+    before, changed = parts(), []
+    with pytest.raises(KeyboardInterrupt):
+        stop_within()
+    assert not set(before[:4]) & set(changed[0][:4])
+    assert before == parts()
 
 
 @pytest.mark.compiled
 def test_a_graph_is_traced_before_its_compiler_ends_and_called_after(monkeypatch: pytest.MonkeyPatch) -> None:
     from torch._inductor.cpp_builder import CppBuilder
 
-    build, go_on = CppBuilder.build, threading.Event()
-    monkeypatch.setattr(CppBuilder, "build", lambda self: (go_on.wait(60), build(self)))
-    number = torch.rand(1).item()  # no cache has this code
+    build, go_on, commands = CppBuilder.build, threading.Event(), []
+
+    def wait_and_build(builder: CppBuilder) -> None:
+        assert go_on.wait(60)
+        commands.append(builder.get_command_line())
+        build(builder)
+
+    monkeypatch.setattr(CppBuilder, "build", wait_and_build)
+    number = new_number()
     run = compile_graph(lambda x: (x * number).sin(), CPU, go_on.set)
     assert isinstance(run, ByShape)
     run.begin(torch.ones(3))
@@ -99,6 +152,10 @@ def test_a_graph_is_traced_before_its_compiler_ends_and_called_after(monkeypatch
     assert not run.ready
     torch.testing.assert_close(run(torch.ones(3)), torch.full((3,), number).sin())
     assert len(run.ready) == 1
+    kernels = [command for command in commands if ".optimized.cpp" in command]
+    assert len(kernels) == 1
+    assert " -O2 " in kernels[0]
+    assert " -O3 " not in kernels[0]
 
 
 @pytest.mark.compiled
@@ -112,10 +169,18 @@ def test_where_the_compiler_fails_in_the_background_the_code_runs_eagerly(
         raise CppCompileError(["g++"], "no space left on device")
 
     monkeypatch.setattr(compilation, "REASONS", set())
-    monkeypatch.setattr(CppBuilder, "build", fail)
-    number = torch.rand(1).item()
-    run = compile_graph(lambda x: x * number, CPU)
-    run.begin(torch.ones(3))
+    number = new_number()
+    with monkeypatch.context() as broken:
+        broken.setattr(CppBuilder, "build", fail)
+        run = compile_graph(lambda x: x * number, CPU)
+        run.begin(torch.ones(3))
+        fails_and_goes_on(run, number, caplog)
+    again = compile_graph(lambda x: x * number, CPU)  # the same code: torch would keep the error of its first build
+    assert again(torch.ones(3)).tolist() == [pytest.approx(number)] * 3
+    assert not again.failed  # pyrefly: ignore (of a compiled function)
+
+
+def fails_and_goes_on(run: Any, number: float, caplog: pytest.LogCaptureFixture) -> None:
     assert not [record for record in caplog.records if record.levelname == "WARNING"]
     assert run(torch.ones(3)).tolist() == [pytest.approx(number)] * 3
     assert run.failed

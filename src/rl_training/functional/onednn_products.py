@@ -6,6 +6,7 @@ These are processors of AMD with AVX-512. On an AMD EPYC, 256 rows times 256 x 2
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -38,7 +39,15 @@ def multiply(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Returns `x @ weight.T + bias` for float32 matrices on the CPU, by oneDNN; it has no gradient."""
     if bias is not None and not bias.is_contiguous():  # the operator takes no notice of strides here
         bias = bias.contiguous()
+    if not lies_in_lines(weight.shape, weight.stride()):
+        weight = weight.contiguous()
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+
+
+def lies_in_lines(shape: Sequence[int], stride: Sequence[int]) -> bool:
+    """Returns True for a matrix whose rows or columns lie one after the other, without overlap, as weights must."""
+    (rows, columns), (down, right) = shape, stride
+    return (right == 1 and down >= columns) or (down == 1 and right >= rows)
 
 
 class Product(torch.autograd.Function):
@@ -64,7 +73,8 @@ class Product(torch.autograd.Function):
 def can_differentiate(x: Tensor, weight: Tensor) -> bool:
     """Returns True if `Product` may take the place of torch's product: eager float32 matrices on the CPU.
 
-    Where code is compiled, the compiler chooses; `vmap` and the like know torch's own products alone.
+    Where code is compiled, the compiler chooses; `vmap`, forward derivatives and the like know torch's own products
+    alone.
     """
     return (
         x.dtype == weight.dtype == torch.float32
@@ -72,4 +82,5 @@ def can_differentiate(x: Tensor, weight: Tensor) -> bool:
         and not torch.compiler.is_compiling()
         and not torch.is_autocast_enabled("cpu")
         and torch._C._functorch.peek_interpreter_stack() is None
+        and torch.autograd.forward_ad._current_level < 0
     )

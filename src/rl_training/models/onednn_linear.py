@@ -12,7 +12,7 @@ from rl_training.functional.onednn_products import AVAILABLE, Product, can_diffe
 
 
 def learns_eagerly() -> bool:
-    """Returns True in eager code that takes gradients: what acts must not depend on how many rows act together."""
+    """Returns True in eager code that records gradients; acting does not, so its numbers never depend on how many act."""
     return not torch.compiler.is_compiling() and torch.is_grad_enabled()
 
 

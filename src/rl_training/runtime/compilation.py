@@ -127,8 +127,8 @@ def compile_graph(
 ) -> Callable:
     """Returns the function compiled into one graph; each new set of argument shapes is compiled at its first call.
 
-    Random numbers are drawn as eager code draws them, so compiled and eager runs agree, and so do one block of eight
-    steps and eight single steps. On the CPU the calls between kernels are C++, too. If the compiler fails, the code
+    Random numbers are drawn as eager code draws them, so compiled and eager runs agree up to rounding, and so do one
+    block of eight steps and eight single steps. On the CPU the calls between kernels are C++, too. If the compiler fails, the code
     runs eagerly, and a warning gives the reason once. Compiled code is kept on disk for later runs. `before` is called
     before each compilation. With `learns`, large products may be rounded in another order; code that acts gives
     a row the same numbers however many others act with it.
@@ -142,8 +142,8 @@ def compile_graph(
         end_workers_at_exit()
         torch._dynamo.config.trace_autograd_ops = True  # gradients are part of the graph
         options = compiler_options(device)
-        if learns and device.type == "cpu" and pays(LEAST, 1, 1) and torch.__version__ >= "2.13":
-            from rl_training.runtime.onednn_pass import OneDNNProducts  # slow to import
+        if learns and device.type == "cpu" and pays(LEAST, 1, 1) and torch.__version__.startswith("2.13"):
+            from rl_training.runtime.onednn_pass import OneDNNProducts  # slow to import; knows this torch alone
 
             options["post_grad_custom_post_pass"] = OneDNNProducts()
         compiled = torch.compile(own_code(run), fullgraph=True, dynamic=False, options=options)
@@ -221,14 +221,15 @@ class OrEager:
         except torch._dynamo.exc.TorchDynamoException as error:  # of the compiler; nothing was computed yet
             return self.give_up(error, arguments)
 
-    def give_up(self, error: RuntimeError, arguments: tuple) -> Any:
+    def give_up(self, error: Exception, arguments: tuple) -> Any:
         result = self.function(*arguments)
         self.failed = True
         reason = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
         if reason not in REASONS:
             REASONS.add(reason)
             log.warning(
-                "compiling failed, so the code runs eagerly from here on, with the same numbers, slower: %s", reason
+                "compiling failed, so the code runs eagerly from here on, with the same numbers up to rounding, slower: %s",
+                reason,
             )
         return result
 
@@ -244,7 +245,7 @@ class ByShape(OrEager):
         super().__init__(compiled, function)
         torch._dynamo.config.enable_aot_compile = True
         self.before = before
-        self.begun: dict[tuple, tuple[Callable, list[Build]] | RuntimeError] = {}
+        self.begun: dict[tuple, tuple[Callable, list[Build]] | RuntimeError | OSError] = {}
         self.ready: dict[tuple, Callable] = {}
 
     def begin(self, *arguments: Any) -> None:
@@ -262,13 +263,13 @@ class ByShape(OrEager):
             without_key = torch._functorch.config.patch(enable_autograd_cache=False)
             with without_key, uncollected(), nothing_to_save(), build_in_background() as builds:
                 self.begun[key] = self.compiled.aot_compile((arguments, {})).fn, builds
-        except RuntimeError as error:  # all that a compiler raises
+        except (RuntimeError, OSError) as error:  # all that a compiler raises
             self.begun[key] = error
 
     def finish(self, key: tuple) -> Callable:
-        """Returns the compiled function of a call that `begin` has traced; raises RuntimeError if compiling failed."""
+        """Returns the compiled function of a call that `begin` has traced; raises the error if compiling failed."""
         begun = self.begun.pop(key)  # torch looks through this object when it traces others, and cannot pickle a build
-        if isinstance(begun, RuntimeError):
+        if isinstance(begun, RuntimeError | OSError):
             raise begun
         compiled, builds = begun
         for build in builds:
@@ -285,7 +286,7 @@ class ByShape(OrEager):
             self.begin(*arguments)
             try:
                 self.ready[key] = self.finish(key)
-            except RuntimeError as error:  # nothing was computed yet
+            except (RuntimeError, OSError) as error:  # nothing was computed yet
                 return self.give_up(error, arguments)
         return self.ready[key](*arguments)
 

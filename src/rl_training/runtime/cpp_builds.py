@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -23,7 +24,7 @@ class Build:
         self.entry: Callable | None = None
 
     def wait(self) -> Callable:
-        """Returns the entry function of the built library; raises RuntimeError if the C++ compiler failed."""
+        """Returns the entry function of the built library; raises RuntimeError or OSError if building failed."""
         if self.entry is None:
             with compilers().one_more():
                 self.entry = self.load()
@@ -35,14 +36,19 @@ class Build:
 
 @contextmanager
 def build_in_background() -> Iterator[list[Build]]:
-    """Lets torch return compiled functions before their C++ is built; yields the list to which the builds are added."""
+    """Lets torch return compiled functions before their C++ is built; yields the list to which the builds are added.
+
+    With a torch whose compiler is made in another way, the list stays empty, and torch waits for each build.
+    """
     codecache, commands = (import_module(f"torch._inductor.{name}") for name in ("codecache", "cpp_builder"))
-    libraries, builds = codecache.CppWrapperCodeCache, []
-    usual_flags = commands._get_optimization_cflags
+    libraries, builds = getattr(codecache, "CppWrapperCodeCache", None), []
+    usual_flags = getattr(commands, "_get_optimization_cflags", None)
 
     def load_later(*arguments: Any, **keywords: Any) -> Build:
-        load = libraries.load_pybinding_async(*arguments, **keywords, submit_fn=build_threads().submit)
-        builds.append(Build(load))
+        def start(work: Callable[[], None]) -> Future:
+            return build_threads().submit(attempt, work)
+
+        builds.append(Build(libraries.load_pybinding_async(*arguments, **keywords, submit_fn=start)))
         return builds[-1]
 
     def flags(*arguments: Any, **keywords: Any) -> tuple[list[str], list[str]]:
@@ -55,7 +61,8 @@ def build_in_background() -> Iterator[list[Build]]:
         (codecache, "_worker_compile_cpp", build_library),
         (commands, "_get_optimization_cflags", flags),
     ]
-    with replacing(replaced):
+    known = all(hasattr(owner, name) for owner, name, _ in replaced) and hasattr(libraries, "load_pybinding_async")
+    with replacing(replaced if known else []):
         yield builds
 
 
@@ -64,22 +71,37 @@ def build_threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(4, thread_name_prefix="cpp-build")
 
 
+def attempt(work: Callable[[], None]) -> None:
+    """Calls `work` and drops its error: torch keeps that of a thread for ever, and builds again when it loads a library."""
+    with suppress(RuntimeError, OSError):
+        work()
+
+
 def build_library(lock_path: str, builders: Sequence[Any]) -> None:
     """Runs torch's `builders` of a library, the last of which links what the others compile side by side.
 
     Leaves out those whose file exists, and waits first if another process builds the same library.
     """
     *objects, last = builders
-    with import_module("torch.utils._filelock").FileLock(lock_path, timeout=600):
+    with file_lock(lock_path):
         with ThreadPoolExecutor(max(len(objects), 1)) as pool:
             list(pool.map(build_missing, objects))
         build_missing(last)
 
 
 def build_missing(builder: Any) -> None:
-    if not Path(builder.get_target_file_path()).exists():
-        with compilers().turn():
-            builder.build()
+    """Runs a builder if its file does not exist; libraries with the same kernels share an object file."""
+    path = builder.get_target_file_path()
+    with file_lock(f"{path}.lock"):
+        if not Path(path).exists():
+            with compilers().turn():
+                builder.build()
+
+
+def file_lock(path: str) -> Any:
+    """Returns a lock between processes, for as long as torch waits for one."""
+    limit = getattr(import_module("torch._inductor.codecache"), "LOCK_TIMEOUT", 600)
+    return import_module("torch.utils._filelock").FileLock(path, timeout=limit)
 
 
 class Turns:
@@ -119,3 +141,15 @@ def compilers() -> Turns:
     """Returns the turns of C++ compilers: one for every core, but for the one on which Python goes on meanwhile."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return Turns(max(cores - 1, 1))
+
+
+def forget_threads() -> None:
+    """Drops what a forked process cannot use: threads that it does not have, and builds that they would end."""
+    build_threads.cache_clear()
+    compilers.cache_clear()
+    if (codecache := sys.modules.get("torch._inductor.codecache")) is not None:
+        codecache.CppWrapperCodeCache.cache.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=forget_threads)

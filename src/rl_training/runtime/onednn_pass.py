@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.fx import Graph, Node
 
 from rl_training.functional import onednn_products
-from rl_training.functional.onednn_products import multiply, pays
+from rl_training.functional.onednn_products import lies_in_lines, multiply, pays
 
 MOST = 16  # products in a row that replace one batch of them
 aten = torch.ops.aten
@@ -35,6 +35,8 @@ def _(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 def lower(x: Any, weight: Any, bias: Any) -> Any:
     """Returns the call of torch's own C function for it; torch's lowering takes constant weights alone."""
     x, weight = (ir.ExternKernel.realize_input(factor) for factor in (x, weight))
+    if not lies_in_lines(weight.get_size(), weight.get_stride()):
+        weight = ir.ExternKernel.require_contiguous(weight)
     inputs = [ir.ExternKernel.require_contiguous(x), weight]  # the operator would copy rows with gaps on one thread
     constants: list[Any] = ["none", [-1], ""]
     if bias is None:
@@ -78,10 +80,11 @@ def replacement(node: Node) -> Node:
     """Returns a new node with the value of a product, `mm`, `addmm` or `bmm`."""
     *bias, left, right = node.args
     if node.target is not aten.bmm.default:
-        matrix = bias and node.args[0].meta["val"].ndim == 2  # pyrefly: ignore (torch makes sums of matrices addmm, too)
-        if matrix:
-            return add(node.graph, aten.add.Tensor, product(node.graph, left, right, None), *bias)
-        return product(node.graph, left, right, *bias or [None])
+        outputs = node.meta["val"].shape[1:]
+        if not bias or node.args[0].meta["val"].shape == outputs:  # pyrefly: ignore (a node)
+            return product(node.graph, left, right, *bias or [None])
+        # Torch makes addmm of other sums, too: of matrices, and of what is one number.
+        return add(node.graph, aten.add.Tensor, product(node.graph, left, right, None), *bias)
     parts = []
     for index in range(node.meta["val"].shape[0]):
         one, other = (add(node.graph, aten.select.int, factor, 0, index) for factor in (left, right))
