@@ -1,5 +1,7 @@
 import torch
+from torch import Tensor
 
+from rl_training.core import Ranks
 from rl_training.functional import RunningMoments, merge_moments
 
 EMPTY = RunningMoments(*(torch.tensor(x, dtype=torch.float64) for x in (0.0, 1.0, 0.0)))
@@ -33,3 +35,20 @@ def test_no_rows_change_nothing() -> None:
     moments = merge_moments(EMPTY, torch.tensor([1.0, 2.0], dtype=torch.float64))
     assert merge_moments(moments, torch.empty(0, dtype=torch.float64)) == moments
     assert merge_moments(EMPTY, torch.empty(0, dtype=torch.float64)) == EMPTY
+
+
+class Two(Ranks):
+    """Two ranks, of which the other one has the same rows."""
+
+    number = 2
+
+    def sum(self, x: Tensor) -> Tensor:
+        return 2 * x
+
+
+def test_ranks_without_rows_change_nothing() -> None:
+    none, rows = torch.empty(0, dtype=torch.float64), torch.tensor([1.0, 2.0], dtype=torch.float64)
+    assert merge_moments(EMPTY, none, Two()) == EMPTY
+    moments = merge_moments(merge_moments(EMPTY, none, Two()), rows, Two())
+    assert [x.item() for x in moments] == [1.5, 0.25, 4]
+    assert merge_moments(moments, none, Two()) == moments

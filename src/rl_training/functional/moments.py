@@ -22,10 +22,15 @@ def merge_moments(old: RunningMoments, rows: Tensor, ranks: Ranks = ALONE) -> Ru
     """Returns the moments of the rows that `old` has seen and of new `rows` [row, ...], of all ranks together."""
     if ranks.number > 1:
         num, mean, var = moments_together(rows, old.mean, ranks)
-    elif rows.shape[0] == 0:
+        new = with_more(old, num, mean, var)  # not a number if nobody has seen a row yet
+        return RunningMoments(*(torch.where(num > 0, x, before) for x, before in zip(new, old, strict=True)))
+    if rows.shape[0] == 0:
         return old
-    else:
-        num, mean, var = rows.shape[0], rows.mean(0), rows.var(0, correction=0)
+    return with_more(old, rows.shape[0], rows.mean(0), rows.var(0, correction=0))
+
+
+def with_more(old: RunningMoments, num: Tensor | int, mean: Tensor, var: Tensor) -> RunningMoments:
+    """Returns the moments of the rows that `old` has seen and of `num` more with these moments; `num` is not 0."""
     total = old.count + num
     delta = mean - old.mean
     spread = old.var * old.count + var * num + delta.square() * old.count * num / total
