@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from rl_training import IPPO, MAPPO, QMIX, VDN, Agent, ConfigError, RecurrentIPPO
+from rl_training import IPPO, MAPPO, QMIX, VDN, Agent, CheckpointError, ConfigError, RecurrentIPPO
+from rl_training.api.build import load_weights
 from rl_training.core.joint_actions import uniform_policy
 from rl_training.core.teams import AGENT_TERMINATED, AGENT_TRUNCATED
 from rl_training.envs import NativeTeamEnv
@@ -137,3 +138,10 @@ def test_updates_stay_finite_with_agents_that_may_do_nothing(kind: type[Agent]) 
     agent.learn(60, progress=False)
     assert all(parameter.isfinite().all() for parameter in agent.algorithm.parameters())
     assert agent.evaluate(2).returns == (sum(map(sum, REWARD)),) * 2
+
+
+def test_weights_with_statistics_of_joint_observations_are_refused() -> None:
+    algorithm = VDN(Relay, **SMALL, normalize_observation=True).algorithm
+    old = algorithm.state_dict() | {"policy.normalizer.norms.0.mean": torch.zeros(5)}
+    with pytest.raises(CheckpointError, match=r"team.zip does not fit .* every group has .* its own: train it again"):
+        load_weights(algorithm, old, "team.zip")

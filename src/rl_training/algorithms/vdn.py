@@ -59,6 +59,7 @@ class MixedQAlgorithm(OffPolicyAlgorithm[ConfigT]):
         assert isinstance(spec, TeamSpec)
         check_state(type(self).__name__.removesuffix("Algorithm"), spec, needed=self.needs_state)
         super().__init__(config, spec)
+        self.register_load_state_dict_pre_hook(refuse_joint_statistics)
 
     def build_mixer(self) -> nn.Module:
         return SumMixer()
@@ -181,6 +182,14 @@ class MixedQAlgorithm(OffPolicyAlgorithm[ConfigT]):
         """Returns the team's value [env] of joint actions [env, agents] by group, for joint observations."""
         obs = joint(self.critic_view(obs))
         return self.mix(self.mixer, self.chosen(self.networks, obs, action), obs)
+
+
+def refuse_joint_statistics(algorithm: nn.Module, state: dict, prefix: str, *_: object) -> None:
+    """Raises a RuntimeError for weights with statistics of joint observations, which no group can use."""
+    if any(key.startswith(f"{prefix}policy.normalizer.") for key in state):
+        raise RuntimeError(
+            "it normalises joint observations, and now every group has statistics of its own: train it again"
+        )
 
 
 class VDNAlgorithm(MixedQAlgorithm[VDNConfig]):
