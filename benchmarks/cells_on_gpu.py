@@ -83,7 +83,8 @@ def measure(name: str, options: argparse.Namespace, lines: FinishedLines) -> boo
 
     def keep(cell_name: str, row: dict) -> None:
         lines.add({"cell": cell_name, "of": name, "tiny": options.tiny} | row)
-        rows = {row["cell"]: summary(lines.like(cell=row["cell"], tiny=options.tiny)) for row in lines.rows}
+        alike = lines.like(tiny=options.tiny)
+        rows = {row["cell"]: summary([one for one in alike if one["cell"] == row["cell"]]) for row in alike}
         write_atomically(options.out / "speed.json", json.dumps(rows, indent=2) + "\n")
 
     alone = f"{name}-emulators-alone"

@@ -19,22 +19,41 @@ class FinishedLines:
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        self.rows: list[dict] = [json.loads(line) for line in lines]
+        written = path.read_bytes() if path.exists() else b""
+        whole = written[: written.rfind(b"\n") + 1]
+        if whole != written:  # the program was killed while it wrote a line: that is measured again
+            os.truncate(path, len(whole))
+        self.rows: list[dict] = [json.loads(line) for line in whole.decode().splitlines()]
 
     def like(self, **wanted: object) -> list[dict]:
         """Returns the rows that have these values."""
         return [row for row in self.rows if all(row.get(key) == value for key, value in wanted.items())]
 
     def add(self, row: dict) -> None:
-        """Writes a row to the disk, and prints it."""
-        self.rows.append(row)
+        """Writes a row to the disk, and prints it; an alarm waits until both are done."""
         line = json.dumps(row)
-        print(line, flush=True)
-        with self.path.open("a", encoding="utf-8") as file:
+        with uninterrupted(), self.path.open("a", encoding="utf-8") as file:
+            self.rows.append(row)
+            print(line, flush=True)
             file.write(line + "\n")
             file.flush()
             os.fsync(file.fileno())
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Lets an alarm that goes off inside the block go off after it.
+
+    It changes the handler, as a signal that the main thread blocks would be delivered to another one.
+    """
+    late: list[int] = []
+    before = signal.signal(signal.SIGALRM, lambda number, _: late.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    if late:
+        signal.raise_signal(signal.SIGALRM)
 
 
 class OutOfTimeError(BaseException):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import runpy
+import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -54,6 +57,25 @@ def test_pairs_that_are_there_are_not_measured_again(tmp_path: Path, finished: M
     assert run("cells_on_gpu.py", "ippo-spread-gpu", "--out", tmp_path, "--tiny") == 0
 
 
+def test_pairs_of_whole_cells_are_no_part_of_a_tiny_summary(
+    tmp_path: Path, finished: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`speed.json` has the pairs of this kind; one folder may hold both."""
+    import cells_on_gpu
+
+    def measured(name: str, *_: object, keep: Callable[[str, dict], None], **__: object) -> dict:
+        keep(name, {"ours_steps_per_second": [2.0]})
+        return {}
+
+    monkeypatch.setattr(cells_on_gpu, "run_cell", measured)
+    monkeypatch.setattr(cells_on_gpu, "Peer", lambda *_, **__: SimpleNamespace(close=lambda: None))
+    lines = finished.FinishedLines(tmp_path / "pairs.jsonl")
+    lines.add({"cell": "another", "of": "another", "tiny": False, "ours_steps_per_second": [1.0]})
+    options = argparse.Namespace(tiny=True, out=tmp_path, repeats=1, peer_python=Path("python"), peer_timeout=1.0)
+    assert cells_on_gpu.measure("ippo-spread-gpu", options, lines)
+    assert json.loads((tmp_path / "speed.json").read_text()) == {"ippo-spread-gpu": {"ours_steps_per_second": [2.0]}}
+
+
 def test_a_library_that_cannot_be_measured_is_known_before_ours_compiles(
     tmp_path: Path, finished: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -83,10 +105,10 @@ def test_minutes_end_a_program_and_keep_its_lines(
     tmp_path: Path, finished: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = finished.FinishedLines(tmp_path / "new" / "lines.jsonl")
+    lines.add({"cell": "a", "speed": 1})
 
     @finished.at_most(0.002)
     def measure() -> None:
-        lines.add({"cell": "a", "speed": 1})
         time.sleep(30)
 
     with pytest.raises(SystemExit) as ended:
@@ -96,3 +118,29 @@ def test_minutes_end_a_program_and_keep_its_lines(
     again = finished.FinishedLines(tmp_path / "new" / "lines.jsonl")
     assert again.like(cell="a") == [{"cell": "a", "speed": 1}]
     assert again.like(cell="b") == []
+
+
+def test_the_minutes_end_after_a_line_that_was_begun(
+    tmp_path: Path, finished: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = finished.FinishedLines(tmp_path / "lines.jsonl")
+    alarms = iter([signal.SIGALRM])
+    monkeypatch.setattr(finished, "print", lambda *_, **__: [signal.raise_signal(one) for one in alarms], raising=False)
+
+    @finished.at_most(10)
+    def measure() -> None:
+        lines.add({"cell": "a"})
+        pytest.fail("the alarm is lost")
+
+    with pytest.raises(SystemExit):
+        measure()
+    assert (tmp_path / "lines.jsonl").read_text() == '{"cell": "a"}\n'
+
+
+def test_a_line_whose_writer_was_killed_is_written_again(tmp_path: Path, finished: ModuleType) -> None:
+    path = tmp_path / "lines.jsonl"
+    path.write_text('{"cell": "a"}\n{"cell": "b", "spe')
+    lines = finished.FinishedLines(path)
+    assert lines.rows == [{"cell": "a"}]
+    lines.add({"cell": "b"})
+    assert finished.FinishedLines(path).rows == [{"cell": "a"}, {"cell": "b"}]
