@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 import rl_training
 from rl_training import IndependentQ
-from rl_training.core import AgentGroup, Box, Discrete, StepBatch, TeamSpec, tree_map
+from rl_training.core import AgentGroup, Box, Column, Discrete, Spec, StepBatch, TeamSpec, tree_map
 from rl_training.envs import NativeTeamEnv, TeamDynamics, TeamStep
 from rl_training.envs.vector import same_trees
 from rl_training.experience import Replay
@@ -162,6 +162,20 @@ def test_agents_learn_from_what_they_earn_while_they_wait() -> None:
     q = agent.algorithm.q_values(start, "voice")[0, 0]
     # With two more choices after it, each discounted once: 1 + 0.5 + 0.25 ... to a time limit that it does not see.
     torch.testing.assert_close(q, torch.tensor([1.0, 2.0]), atol=0.15, rtol=0.0)
+
+
+@pytest.mark.parametrize(
+    ("spec", "shape", "said"),
+    [
+        (Spec(Promises.seen, Discrete(2)), (8,), "'own_steps' of every step, .*: one agent has no own steps; drop it"),
+        (TeamSpec.of(Promises.spec.members), (8,), r"TeamSpec.lives is False; drop it, or use lives=True"),
+        (Promises.spec, (), r"its shape is \(\), not \(the longest wait in env steps,\); .* shape=\(32,\)"),
+    ],
+)
+def test_a_column_of_own_steps_that_means_nothing(spec: Spec, shape: tuple[int, ...], said: str) -> None:
+    columns = (Column("own_steps", shape, source="episode"),)
+    with pytest.raises(ValueError, match=said):
+        build_replay(spec, NUM_ENVS, gamma=0.5, columns=columns, buffer_size=8)
 
 
 def test_prioritised_rows_and_several_own_steps_resume_exactly(tmp_path: Path) -> None:

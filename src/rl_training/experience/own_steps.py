@@ -20,6 +20,7 @@ from rl_training.core.teams import (
     TeamSpec,
     joint,
 )
+from rl_training.experience.declared_columns import refusal
 from rl_training.experience.ring import Ring, RingColumns
 from rl_training.functional import ENDED, TERMINATED
 from rl_training.functional.waiting import own_return
@@ -42,12 +43,25 @@ class OwnSteps:
 
     @classmethod
     def asked_for(cls, ring: Ring, run: StoreContext, n_steps: int) -> Self | None:
-        """Returns a finder if the algorithm asks for agents' own transitions with a column, else None."""
+        """Returns a finder if the algorithm asks for agents' own transitions with a column, else None.
+
+        Raises a ValueError if all agents always act, or if the column's shape is not the number of env steps to look at.
+        """
         asked = next((column for column in run.columns if column.name == OWN_STEPS), None)
         if asked is None:
             return None
-        assert isinstance(run.spec, TeamSpec)
-        assert run.spec.lives
+        if not isinstance(run.spec, TeamSpec):
+            raise refusal(asked, "a replay", "one agent has no own steps; drop it")
+        if not run.spec.lives:
+            raise refusal(
+                asked, "a replay", "all agents always act, as TeamSpec.lives is False; drop it, or use lives=True"
+            )
+        if len(asked.shape) != 1:
+            raise refusal(
+                asked,
+                "a replay",
+                f"its shape is {asked.shape}, not (the longest wait in env steps,); use e.g. shape=(32,)",
+            )
         return cls(ring, run.spec, asked.shape[0], n_steps=n_steps, gamma=run.gamma)
 
     def put_into(self, batch: StepBatch, storage: RingColumns, row: Tensor) -> StepBatch:
