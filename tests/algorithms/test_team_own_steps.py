@@ -164,6 +164,28 @@ def test_agents_learn_from_what_they_earn_while_they_wait() -> None:
     torch.testing.assert_close(q, torch.tensor([1.0, 2.0]), atol=0.15, rtol=0.0)
 
 
+def test_rows_are_drawn_again_until_their_transitions_are_complete() -> None:
+    """In a game of two agents who take turns, nobody of the newest row has a complete transition."""
+    agent = IndependentQ(Promises, prioritized=True, **RUN)
+    algorithm, env = agent.algorithm, NativeTeamEnv(Promises(), 1)
+    replay = build_replay(env.spec, 1, gamma=0.5, columns=algorithm.columns, buffer_size=8, prioritized=True)
+    replay.add(make_collector(env, algorithm.policy, seed=0, columns=algorithm.columns).collect(algorithm.policy, 5))
+    priority = replay.columns.priority[0].view(-1)
+
+    def learn(*rows: int) -> None:
+        batch = replay.take(replay.columns, torch.tensor(rows))
+        batch = batch._replace(
+            columns=batch.columns | {"probability": torch.ones(len(rows)), "row": torch.tensor(rows)}
+        )
+        replay.feedback(replay.columns, batch, algorithm.update(batch).rows)
+
+    learn(0, 1, 2, 3, 4)
+    errors = priority[:5] ** (1 / replay.settings.per_alpha)
+    torch.testing.assert_close(errors[4], errors[:4].mean(), atol=1e-5, rtol=0.0)
+    learn(4)  # where none of a batch is complete, as a new one
+    assert priority[4] == pytest.approx(1.0, abs=1e-5)
+
+
 @pytest.mark.parametrize(
     ("spec", "shape", "said"),
     [

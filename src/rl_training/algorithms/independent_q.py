@@ -76,7 +76,7 @@ class IndependentQAlgorithm(TeamAlgorithm[IndependentQConfig, StepBatch]):
             return Step(metrics, {"priority": priority.mean(-1)})
         acting = joint(batch.obs)[ACTING] * batch.weight.unsqueeze(-1)
         metrics["unfinished"] = (acting - weight).sum() / acting.sum().clamp(min=1.0)
-        return Step(metrics, {"priority": (priority * weight).sum(-1) / weight.sum(-1).clamp(min=1.0)})
+        return Step(metrics, {"priority": row_priority(priority, weight, acting)})
 
     def update_target(self, batch: StepBatch) -> Step:
         """Moves the target networks of all groups; does not use the batch."""
@@ -88,6 +88,17 @@ class IndependentQAlgorithm(TeamAlgorithm[IndependentQConfig, StepBatch]):
         """Returns the values [env, agent, action] of a group's agents for joint observations."""
         view = self.view(name)
         return view.apart(self.policy.members[name].q_values(view(obs)))  # pyrefly: ignore (a QPolicy)
+
+
+def row_priority(error: Tensor, weight: Tensor, acting: Tensor) -> Tensor:
+    """Returns the priority of every row: the mean `error` of its agents, tensors [row, agent], whose `weight` is not 0.
+
+    A row in which an agent of `acting` has weight 0, as its transition is not complete yet, has at least the mean of the
+    batch, so that it is drawn again; not the highest, as those with transitions that never count would crowd out others.
+    """
+    found = (error * weight).sum(-1) / weight.sum(-1).clamp(min=1.0)
+    usual = torch.where(weight.any(), (error * weight).sum() / weight.sum().clamp(min=1.0), 1.0)
+    return torch.where((acting > weight).any(-1), found.clamp(min=usual), found)
 
 
 def something_allowed(rows: Tree) -> Tree:
