@@ -91,10 +91,10 @@ class IndependentQAlgorithm(TeamAlgorithm[IndependentQConfig, StepBatch]):
 
 
 def row_priority(error: Tensor, weight: Tensor, acting: Tensor) -> Tensor:
-    """Returns the priority of every row: the mean `error` of its agents, tensors [row, agent], whose `weight` is not 0.
+    """Returns the priority of every row, [row]: the mean error of its agents that count; all arguments are [row, agent].
 
-    A row in which an agent of `acting` has weight 0, as its transition is not complete yet, has at least the mean of the
-    batch, so that it is drawn again; not the highest, as those with transitions that never count would crowd out others.
+    An agent that acts and has weight 0 has not completed its transition yet. Its row gets at least the batch's mean
+    priority, and is drawn again. It does not get the highest: rows that are never complete would crowd out others.
     """
     found = (error * weight).sum(-1) / weight.sum(-1).clamp(min=1.0)
     usual = torch.where(weight.any(), (error * weight).sum() / weight.sum().clamp(min=1.0), 1.0)

@@ -41,8 +41,9 @@ def build_in_background() -> Iterator[list[Build]]:
     With a torch whose compiler is made in another way, the list stays empty, and torch waits for each build.
     """
     codecache, commands = (import_module(f"torch._inductor.{name}") for name in ("codecache", "cpp_builder"))
-    libraries, builds = getattr(codecache, "CppWrapperCodeCache", None), []
-    usual_flags = getattr(commands, "_get_optimization_cflags", None)
+    libraries: Any = getattr(codecache, "CppWrapperCodeCache", None)
+    usual_flags: Any = getattr(commands, "_get_optimization_cflags", None)
+    builds: list[Build] = []
 
     def load_later(*arguments: Any, **keywords: Any) -> Build:
         def start(work: Callable[[], None]) -> Future:
