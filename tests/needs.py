@@ -17,6 +17,7 @@ GPU = "needs a GPU: make test on a machine with CUDA"
 LINUX = "needs Linux, whose programs the image is made of: make test on Linux"
 PODMAN = "needs podman and root: apt-get install podman, as root"
 SANDBOX = "needs a sandbox that holds: sage doctor --sandboxes says why none does"
+TRITON = "needs Triton, whose interpreter runs kernels on a CPU: pip install triton"
 USER_NAMESPACES = (
     "needs user namespaces: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or allow unshare in the container"
 )
@@ -31,10 +32,10 @@ def import_package(name: str) -> ModuleType:
     return pytest.importorskip(name, reason=package(name.partition(".")[0]))
 
 
-def require_package(name: str) -> None:
+def require_package(name: str, reason: str | None = None) -> None:
     """Skips the test if a package is not installed, without importing it."""
     if importlib.util.find_spec(name) is None:
-        pytest.skip(package(name))
+        pytest.skip(reason or package(name))
 
 
 def import_extra(name: str) -> ModuleType:

@@ -25,7 +25,7 @@ CASES = [
 
 def test_interpreted_kernels_equal_the_definition() -> None:
     """In a process of its own: Triton decides when it is imported if it interprets."""
-    needs.require_package("triton")
+    needs.require_package("triton", needs.TRITON)
     code = f"from {__name__} import check_all; check_all()"
     subprocess.run([sys.executable, "-c", code], env=os.environ | {"TRITON_INTERPRET": "1"}, check=True)
 
