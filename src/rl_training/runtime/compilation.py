@@ -128,10 +128,10 @@ def compile_graph(
     """Returns the function compiled into one graph; each new set of argument shapes is compiled at its first call.
 
     Random numbers are drawn as eager code draws them, so compiled and eager runs agree up to rounding, and so do one
-    block of eight steps and eight single steps. On the CPU the calls between kernels are C++, too. If the compiler fails, the code
-    runs eagerly, and a warning gives the reason once. Compiled code is kept on disk for later runs. `before` is called
-    before each compilation. With `learns`, large products may be rounded in another order; code that acts gives
-    a row the same numbers however many others act with it.
+    block of eight steps and eight single steps. On the CPU the calls between kernels are C++, too. If the compiler
+    fails, the code runs eagerly, and a warning gives the reason once. Compiled code is kept on disk for later runs.
+    `before` is called before each compilation. With `learns`, large products may be rounded in another order; code that
+    acts gives a row the same numbers however many others act with it.
     """
 
     def run(*arguments: Any) -> Any:
