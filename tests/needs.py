@@ -32,10 +32,10 @@ def import_package(name: str) -> ModuleType:
     return pytest.importorskip(name, reason=package(name.partition(".")[0]))
 
 
-def require_package(name: str, reason: str | None = None) -> None:
+def require_package(name: str) -> None:
     """Skips the test if a package is not installed, without importing it."""
     if importlib.util.find_spec(name) is None:
-        pytest.skip(reason or package(name))
+        pytest.skip(package(name))
 
 
 def import_extra(name: str) -> ModuleType:
